@@ -37,16 +37,17 @@ class Positions(nn.Module):
         return torch.arange(k.shape[-2])[None] - torch.arange(q.shape[-2])[:, None]
 
 
-class Sinusoidal(Positions):
-    """P[t, 2i] = sin(t / 10000^(2i/M)) and P[t, 2i + 1] = cos of the same angle, added to the embeddings."""
+def sinusoids(positions, width):
+    """(..., width) for positions (...): P[t, 2i] = sin(t / 10000^(2i/width)), P[t, 2i + 1] = cos of the same angle."""
+    angle = positions[..., None] / 10_000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
-    @staticmethod
-    def table(length, width):
-        angle = torch.arange(length)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
-        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+class Sinusoidal(Positions):
+    """Adds a fixed row of sines and cosines to each embedding."""
 
     def embed(self, x):
-        return x + self.table(*x.shape[-2:])
+        return x + sinusoids(torch.arange(x.shape[-2]), x.shape[-1])
 
 
 @dataclass

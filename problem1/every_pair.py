@@ -2,23 +2,17 @@
 
 import argparse
 import json
-import os
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
-from tqdm.auto import tqdm
 
+from problem1.commands import one_sentence
 from problem1.dataset import carry_facts, column_names, encode_pairs, every_pair, pair_count, to_digits
 from problem1.model import load_adder
+from problem1.parallel import parallel_map
 from problem1.storage import weights_hash, write_json
-from problem1.train import RESULTS, answers_right, run_pairs
-
-PUBLISHED = Path(__file__).parent / "published"
+from problem1.train import PUBLISHED, RESULTS, answers_right, run_pairs
 
 
 def check_pairs(model, batches, total=None, progress=True):
@@ -27,8 +21,7 @@ def check_pairs(model, batches, total=None, progress=True):
     def wrong_ones(pairs):
         return pairs[~answers_right(*run_pairs(model, pairs)).numpy()]
 
-    with ThreadPoolExecutor(os.cpu_count(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        found = list(tqdm(pool.map(wrong_ones, batches), total=total, desc="every pair", disable=not progress))
+    found = parallel_map(wrong_ones, batches, progress="every pair" if progress else None, total=total)
     wrong = np.concatenate([np.empty((0, 2), int), *found])
     answers = model.generate(encode_pairs(wrong, model.shape["digits"])[0]).numpy() if len(wrong) else np.empty((0, 1))
     answers = answers @ 10 ** np.arange(answers.shape[1] - 1, -1, -1)
@@ -44,6 +37,8 @@ def check_every_pair(model, fresh=False, progress=True):
             return pd.DataFrame(json.loads(file.read_text())["wrong"], columns=["a", "b", "answer"])
     digits, started, batch_size = model.shape["digits"], time.process_time(), 9_000
     count = pair_count(digits)
+    if count > 10**8:
+        raise ValueError(f"there are {count:,} pairs of {digits}-digit numbers; at most 4 digits can be run whole.")
     wrong = check_pairs(model, every_pair(digits, batch_size), -(-count // batch_size), progress)
     seconds = round(time.process_time() - started, 1)
     result = {"weights": key, "digits": digits, "pairs": count, "cpu seconds": seconds, "wrong": wrong.values.tolist()}
@@ -73,11 +68,9 @@ def main():
     parser.add_argument("weights", nargs="?", default=PUBLISHED / "adder.safetensors", help="default: published one")
     parser.add_argument("--fresh", action="store_true", help="check again even if a result for these weights is stored")
     arguments = parser.parse_args()
-    try:
+    with one_sentence(parser.prog):
         model = load_adder(arguments.weights)
-    except ValueError as error:
-        sys.exit(f"{parser.prog}: {error}")
-    wrong, digits = check_every_pair(model, arguments.fresh), model.shape["digits"]
+        wrong, digits = check_every_pair(model, arguments.fresh), model.shape["digits"]
     print(f"{len(wrong):,} of {pair_count(digits):,} pairs wrong (weights {weights_hash(model)})")
     if len(wrong):
         print(error_table(wrong, digits).to_string(index=False), errors_by_digit(wrong, digits).to_string(), sep="\n\n")

@@ -4,8 +4,9 @@ import hashlib
 import json
 import os
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 import pandas as pd
@@ -27,7 +28,7 @@ def run_grid(function, configurations, folder, progress=True):
     failures = {}
     if missing:
         workers = min(len(missing), os.cpu_count())
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,))
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker)
         bar = tqdm(total=len(rows), initial=len(rows) - len(missing), desc=function.__name__, disable=not progress)
         try:
             futures = {pool.submit(run_row, function, c, file): c for file, c in missing.items()}
@@ -43,6 +44,17 @@ def run_grid(function, configurations, folder, progress=True):
     if failures:
         raise RuntimeError(f"{len(failures)} of {len(rows)} runs failed; the others are in {folder}.")
     return pd.DataFrame([{**c, **json.loads(file.read_text())["result"]} for file, c in rows.items()])
+
+
+def start_worker():
+    torch.set_num_threads(1)
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+
+
+def leave_with_parent():
+    """A worker whose parent was killed has nobody to work for."""
+    parent_process().join()
+    os._exit(1)
 
 
 def row_file(function, configuration, folder):

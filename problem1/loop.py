@@ -8,7 +8,7 @@ import contextlib
 import json
 import math
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -19,19 +19,24 @@ from tqdm.auto import tqdm
 from problem1.storage import load_into, load_tensors, save_figure, save_tensors, write_json
 
 
+def option(default, text, choices=None):
+    """A field of a recipe, with the words that its command-line option shows."""
+    return field(default=default, metadata={"help": text, "choices": choices})
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What every training of both problems needs to know; each problem adds its own fields."""
 
-    seed: int = 0
-    steps: int = 4_000
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    weight_decay: float = 1.0  # on matrices only
-    average: float = 0.998  # decay of the weight average that is evaluated and kept
-    warmup: float = 0.1  # share of the steps
-    clip: float = 1.0
-    evaluate_every: int = 200
+    seed: int = option(0, "of weights and batches")
+    steps: int = option(4_000, "optimizer steps")
+    batch_size: int = option(64, "items in a batch")
+    learning_rate: float = option(1e-3, "at its highest, after the warm-up")
+    weight_decay: float = option(1.0, "on matrices only")
+    average: float = option(0.998, "decay of the weight average that is evaluated and kept")
+    warmup: float = option(0.1, "share of the steps in which the learning rate rises")
+    clip: float = option(1.0, "largest norm of the gradient")
+    evaluate_every: int = option(200, "steps between validations")
 
     def __post_init__(self):
         for name in ("steps", "batch_size", "evaluate_every", "learning_rate", "clip"):
@@ -99,12 +104,9 @@ class TrainingRun:
             fused=True,
         )
         self.log = {"recipe": asdict(recipe), "finished": False, "best step": None, "cpu seconds": 0.0, "rows": []}
-        if fresh:
-            for file in (self.model_file, self.checkpoint_file, self.log_file, self.curves_file):
-                file.unlink(missing_ok=True)
-        elif self.log_file.exists():
+        if not fresh and self.log_file.exists():
             self.check_log(json.loads(self.log_file.read_text()))
-        if self.checkpoint_file.exists() and not self.finished:
+        if not fresh and not self.finished and self.checkpoint_file.exists():
             self.load_checkpoint()
 
     @property
@@ -202,6 +204,10 @@ class TrainingRun:
 
     def keep(self, row):
         """Save the weights if they are the best so far, then the state to go on from: a kill between is harmless."""
+        if not math.isfinite(row["validation loss"]):
+            rate = self.recipe.learning_rate
+            raise ValueError(f"the training has diverged at step {row['step']}; try a learning_rate below {rate}.")
+        self.log_file.unlink(missing_ok=True)  # of an earlier run that `fresh` replaces: until now it was whole
         best = min((r["validation loss"] for r in self.log["rows"]), default=math.inf)
         if row["validation loss"] < best:
             self.log["best step"] = row["step"]
@@ -241,25 +247,3 @@ def plot_log(log):
     for axes in (left, right):
         axes.grid(alpha=0.3)
     return figure
-
-
-def add_recipe_options(parser, recipe_class):
-    """One command-line option for each field of a recipe, so that a new field needs no further line."""
-    for field in fields(recipe_class):
-        option = "--" + field.name.replace("_", "-")
-        choices = field.metadata.get("choices")
-        text = field.metadata.get("help", "") + f" (default {field.default})"
-        if field.type is bool:
-            parser.add_argument(option, default=field.default, type=parse_bool, metavar="yes|no", help=text)
-        else:
-            parser.add_argument(option, default=field.default, type=field.type, choices=choices, help=text)
-
-
-def recipe_from(arguments, recipe_class):
-    return recipe_class(**{field.name: getattr(arguments, field.name) for field in fields(recipe_class)})
-
-
-def parse_bool(text):
-    if text not in ("yes", "no"):
-        raise ValueError
-    return text == "yes"

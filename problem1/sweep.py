@@ -1,41 +1,170 @@
-"""The trainings behind the claims, as one grid: `python -m problem1.sweep` makes the tables in problem1/published."""
+"""The trainings behind the claims: `python -m problem1.sweep` trains all seeds, checks every pair, studies every head.
 
+With `--publish` the tables and the adder with the lowest validation loss go to problem1/published.
+"""
+
+import argparse
+import shutil
+from dataclasses import asdict
+
+import pandas as pd
+
+from problem1 import plots
+from problem1.ablation import TOLERANCE, ablate_heads, gate_gradients, greedy_pruning, ranked
+from problem1.analysis import prunable_summary, unseen_pairs
+from problem1.carry import attention_by_sum, look_past_nine, patch_carries, strongest
 from problem1.dataset import pair_count
 from problem1.every_pair import check_every_pair
 from problem1.grid import run_grid
-from problem1.storage import weights_hash
-from problem1.train import RESULTS, AdderRecipe, headline_accuracy, never_trained, train_adder
+from problem1.model import load_adder
+from problem1.settings import quick
+from problem1.specialization import head_specialization
+from problem1.storage import atomic_path, save_figure, weights_hash
+from problem1.train import PUBLISHED, RESULTS, AdderRecipe, headline_accuracy, never_trained, train_adder
 
 SEEDS = range(5)  # fixed before anything was trained
 
-RECIPES = {
+RECIPES = {  # in the order in which they were tried; only the length changed
+    "4,000 steps": {"steps": 4_000},
+    "5,200 steps": {"steps": 5_200},
     "published": {},
-    "shorter": {"steps": 4_000},
     "stream": {"data": "stream"},
 }
 
 
-def train_and_check(recipe, seed):
-    """One row: train, then run the model on every pair."""
-    configuration = AdderRecipe(seed=seed, **RECIPES[recipe])
+def configurations(seeds):
+    """One for each training, with every field of its recipe: a row on disk is used only if nothing has changed."""
+    return [
+        {"recipe": name, **asdict(AdderRecipe(seed=seed, **options))}
+        for name, options in RECIPES.items()
+        for seed in (seeds[:3] if name == "stream" else seeds)
+    ]
+
+
+def train_and_check(recipe, **fields):
+    """One row: train by these fields of a recipe (`recipe` is its name in the table), then run it on every pair."""
+    configuration = AdderRecipe(**fields)
     model, log = train_adder(configuration, progress=False)
     wrong = check_every_pair(model, progress=False)
     return {
-        "steps": configuration.steps,
         "best step": log["best step"],
         "validation loss": min(row["validation loss"] for row in log["rows"]),
         **headline_accuracy(model, configuration),
         "pairs": pair_count(configuration.digits),
         "wrong": len(wrong),
         "wrong, never trained": int(never_trained(wrong[["a", "b"]].to_numpy(), configuration).sum()),
+        "examples": ", ".join(f"{row.a}+{row.b}={row.answer}" for row in wrong[:10].itertuples()),
         "cpu seconds": log["cpu seconds"],
         "weights": weights_hash(model),
     }
 
 
+def study_heads(seed):
+    """The heads of one seed's adder: importance, specialization, carrying; and how many can go together."""
+    model, _ = train_adder(AdderRecipe(seed=seed), progress=False)
+    test, validation = unseen_pairs("test"), unseen_pairs("validation")
+    ablation = ablate_heads(model, test, validation)
+    heads = ranked(ablation).set_index("head")[["zero drop", "mean drop"]]
+    gradients = gate_gradients(model, validation).pivot(index="head", columns="quantity", values="mean")
+    heads = heads.join(gradients.add_prefix("gradient of "))
+    heads = heads.join(head_specialization(model, test).pivot(index="head", columns="measure", values="mean"))
+    patched = patch_carries(model)
+    patched["question"] = "carry into " + patched["digit"] + ", " + patched["carry from"]
+    follows = patched.pivot(index="patched", columns="question", values="follows")
+    carrier = strongest(patched, "hundreds", "Decoder Cross")
+    greedy = greedy_pruning(model, validation[:1_000], test, progress=None)
+    return {
+        "prunable": prunable_summary(model, ablation, test, validation),
+        "carrier of the hundreds": carrier,
+        "look past a 9": float(look_past_nine(attention_by_sum(model, test, carrier))),
+        "heads": heads.join(follows).reset_index().to_dict("records"),
+        "groups": follows.loc[[name for name in follows.index if name.startswith("all ")]]
+        .reset_index()
+        .to_dict("records"),
+        "greedy": greedy.to_dict("records"),
+    }
+
+
+def published_tables():
+    """The committed tables by name; `heads` gains a column 'carries', the highest share of digits that follow."""
+    tables = {file.stem: pd.read_csv(file) for file in sorted(PUBLISHED.glob("*.csv"))}
+    tables["heads"]["carries"] = tables["heads"][carry_questions(tables["heads"])].max(axis=1)
+    return tables
+
+
+def carry_questions(table):
+    return [column for column in table.columns if column.startswith("carry into")]
+
+
+def seed_summary(tables):
+    """One row per seed: how many heads can go, alone and together, and which kind of head carries."""
+    heads, greedy, adders = tables["heads"], tables["greedy"], tables["adders"].set_index("seed")
+    encoder = tables["groups"].query("patched == 'all Encoder'").set_index("seed")
+    carriers, own = heads["carries"] > 0.5, heads["head"].str.startswith("Decoder Self")
+    constant = (heads["zero drop"] > 0.05) & (heads["mean drop"] <= TOLERANCE)
+    together = greedy[greedy["accuracy"] >= 1 - TOLERANCE].groupby("seed")["removed"].max()
+    summary = pd.DataFrame(
+        {
+            "prunable alone (zero)": adders["zero.count"],
+            "prunable alone (mean)": adders["mean.count"],
+            "accuracy without all of them (zero)": adders["zero.accuracy without all of them.mean"].round(3),
+            "prunable together (greedy)": together,
+            "heads that a digit follows": carriers.groupby(heads["seed"]).sum(),
+            "of them cross heads": (carriers & heads["head"].str.contains("Cross")).groupby(heads["seed"]).sum(),
+            "highest follow of a self head": heads[own].groupby("seed")["carries"].max().round(3),
+            "through a 9: follows all encoder heads": encoder["carry into hundreds, through a 9"].round(3),
+            "through a 9: cross head looks further": adders["look past a 9"].round(3),
+            "self heads that matter by zero only": (own & constant).groupby(heads["seed"]).sum(),
+        }
+    )
+    return summary
+
+
 def main():
-    configurations = [{"recipe": recipe, "seed": seed} for recipe in RECIPES for seed in SEEDS]
-    print(run_grid(train_and_check, configurations, RESULTS / "grid").to_string())
+    parser = argparse.ArgumentParser(prog="python -m problem1.sweep", description=__doc__.splitlines()[0])
+    parser.add_argument("--publish", action="store_true", help="write to problem1/published what the notebooks study")
+    folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
+    seeds = SEEDS[: quick(5, 2)]
+    trained = run_grid(train_and_check, configurations(seeds), RESULTS / "grid")
+    studied = run_grid(study_heads, [{"seed": seed} for seed in seeds], RESULTS / "grid")
+
+    prunable = pd.json_normalize(studied["prunable"]).drop(columns=["zero.heads", "mean.heads"])
+    facts = studied[["seed", "carrier of the hundreds", "look past a 9"]]
+    tables = {"seeds": trained, "adders": pd.concat([facts, prunable], axis=1)}
+    for name in ("heads", "groups", "greedy"):
+        parts = [
+            pd.DataFrame(part).assign(seed=seed) for seed, part in zip(studied["seed"], studied[name], strict=True)
+        ]
+        tables[name] = pd.concat(parts)
+    for name, table in tables.items():
+        with atomic_path(folder / f"{name}.csv") as temporary:
+            table.to_csv(temporary, index=False, float_format="%.10g")
+
+    ours = trained[trained["recipe"] == "published"]
+    best = ours.loc[ours["validation loss"].idxmin()]
+    run = RESULTS / "runs" / AdderRecipe(seed=int(best["seed"])).name
+    key = best["weights"]
+    for source, name in [
+        (run / "model.safetensors", "adder.safetensors"),
+        (run / "training_log.json", "training_log.json"),
+        (RESULTS / "every_pair" / f"{key}.json", f"every_pair/{key}.json"),
+    ]:
+        with atomic_path(folder / name) as temporary:
+            shutil.copyfile(source, temporary)
+    shown = [
+        "recipe",
+        "seed",
+        "steps",
+        "validation loss",
+        "test accuracy",
+        "wrong",
+        "wrong, never trained",
+        "cpu seconds",
+    ]
+    figure = plots.patching(patch_carries(load_adder(folder / "adder.safetensors")))
+    save_figure(figure, folder / "carry_heads.png")
+    print(trained[shown].to_string(index=False))
+    print(f"lowest validation loss: seed {best['seed']}, weights {key}; tables and weights in {folder}")
 
 
 if __name__ == "__main__":

@@ -3,34 +3,33 @@
 import argparse
 import hashlib
 import json
-import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from problem1.commands import add_recipe_options, one_sentence, recipe_from
 from problem1.dataset import contains, decoder_input, encode_pairs, operand_range, split_pairs
-from problem1.loop import Recipe, add_recipe_options, recipe_from, train
-from problem1.model import Adder
+from problem1.loop import Recipe, option, train
+from problem1.model import Adder, load_adder
 from problem1.settings import quick, results_folder
 
 RESULTS = results_folder(__file__)
+PUBLISHED = Path(__file__).parent / "published"  # weights and tables that the notebooks study
 
 
 @dataclass(frozen=True)
 class AdderRecipe(Recipe):
     """The recipe of the published adder: its defaults are the ones that the notebook studies."""
 
-    digits: int = field(default=3, metadata={"help": "digits of an operand, 2 to 6"})
-    data: str = field(
-        default="exact",
-        metadata={"choices": ["exact", "stream"], "help": "the assignment's pairs, or fresh ones in every step"},
-    )
-    train_size: int = field(default=10_000, metadata={"help": "number of training pairs (data exact)"})
-    swap_operands: bool = field(default=True, metadata={"help": "show a+b as b+a half of the time"})
-    steps: int = field(default=quick(5_200, 400), metadata={"help": "optimizer steps"})
-    evaluate_every: int = field(default=quick(200, 100), metadata={"help": "steps between validations"})
+    digits: int = option(3, "digits of an operand, 2 to 6")
+    data: str = option("exact", "the assignment's pairs, or fresh ones in every step", choices=["exact", "stream"])
+    train_size: int = option(10_000, "number of training pairs (data exact)")
+    swap_operands: bool = option(True, "show a+b as b+a half of the time")
+    steps: int = option(quick(4_600, 400), "optimizer steps")
+    evaluate_every: int = option(quick(200, 100), "steps between validations")
 
     def __post_init__(self):
         super().__post_init__()
@@ -115,10 +114,14 @@ def never_trained(pairs, recipe):
 # --- loss and accuracy -----------------------------------------------------------------------------------------------
 
 
+def digit_loss(logits, target):
+    """Mean cross-entropy of the answer's digits, in nats."""
+    return F.cross_entropy(logits.flatten(0, 1), target.flatten())
+
+
 def adder_loss(model, batch):
     source, target = batch
-    logits = model(source, decoder_input(target))
-    return F.cross_entropy(logits.flatten(0, 1), target.flatten())
+    return digit_loss(model(source, decoder_input(target)), target)
 
 
 def digits_right(logits, target):
@@ -149,7 +152,7 @@ def validate_on(pairs):
     def validate(model):
         logits, target = run_pairs(model, pairs)
         return {
-            "loss": F.cross_entropy(logits.flatten(0, 1), target.flatten()).item(),
+            "loss": digit_loss(logits, target).item(),
             "teacher-forced accuracy": digits_right(logits, target).double().mean().item(),
             "free-running accuracy": answers_right(logits, target).double().mean().item(),
         }
@@ -172,6 +175,11 @@ def train_adder(recipe=None, folder=None, fresh=False, progress=True):
     return model, log
 
 
+def published_adder():
+    """The adder that the notebooks study, and its training log."""
+    return load_adder(PUBLISHED / "adder.safetensors"), json.loads((PUBLISHED / "training_log.json").read_text())
+
+
 def headline_accuracy(model, recipe):
     """Free-running exact match on the assignment's test pairs, with and without those that training has shown."""
     pairs = split_pairs("test", recipe.digits)
@@ -190,12 +198,10 @@ def main():
     parser.add_argument("--folder", help="where to keep the run (default: its own folder in problem1/results/runs)")
     parser.add_argument("--fresh", action="store_true", help="train again even if the run is on disk")
     arguments = parser.parse_args()
-    try:
+    with one_sentence(parser.prog):
         recipe = recipe_from(arguments, AdderRecipe)
         folder = arguments.folder or RESULTS / "runs" / recipe.name
         model, log = train_adder(recipe, folder, arguments.fresh)
-    except (ValueError, KeyboardInterrupt) as error:
-        sys.exit(f"{parser.prog}: {error}")
     for name, value in headline_accuracy(model, recipe).items():
         print(f"{name:30} {value:.4f}" if isinstance(value, float) else f"{name:30} {value}")
     print(f"{'CPU seconds':30} {log['cpu seconds']:.0f}\n{'run':30} {folder}")

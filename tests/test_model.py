@@ -13,7 +13,7 @@ def model():
     model = Adder()
     for parameter in model.parameters():
         if parameter.ndim == 1:  # biases start at zero, where a mistake would not show
-            nn.init.normal_(parameter, mean=float(parameter.mean()), std=0.1)
+            nn.init.normal_(parameter, mean=parameter.detach().mean().item(), std=0.1)
     return model.eval()
 
 
@@ -29,6 +29,7 @@ def test_shape_of_the_assignment(model):
     assert model.head_names[0] == "Encoder L0 H0" and model.head_names[-1] == "Decoder Cross L1 H3"
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_equals_pytorchs_transformer_with_the_same_weights(model, batch):
     theirs = nn.Transformer(128, 4, 2, 2, 512, dropout=0.0, batch_first=True, norm_first=True).eval()
 

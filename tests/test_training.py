@@ -70,6 +70,21 @@ def test_another_recipe_in_the_same_folder_gets_one_sentence(tmp_path):
         train_adder(AdderRecipe(**TINY, learning_rate=0.01), tmp_path, progress=False)
 
 
+def test_fresh_keeps_the_old_run_until_there_is_something_new(tmp_path, monkeypatch):
+    recipe = AdderRecipe(**TINY)
+    train_adder(recipe, tmp_path, progress=False)
+    before = weights(tmp_path)
+    monkeypatch.setattr("problem1.train.adder_loss", lambda model, batch: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train_adder(recipe, tmp_path, fresh=True, progress=False)
+    assert weights(tmp_path) == before and train_adder(recipe, tmp_path, progress=False)[1]["finished"]
+
+
+def test_a_training_that_diverges_says_so(tmp_path):
+    with pytest.raises(ValueError, match=r"diverged at step 4; try a learning_rate below 1e\+30"):
+        train_adder(AdderRecipe(**TINY, learning_rate=1e30), tmp_path, progress=False)
+
+
 def test_ctrl_c_leaves_the_last_checkpoint_and_the_same_call_goes_on(tmp_path, monkeypatch):
     recipe = AdderRecipe(**TINY)
     train_adder(recipe, tmp_path / "whole", progress=False)

@@ -1,0 +1,110 @@
+"""What things cost, as ratios measured in one interleaved run on CPU time: `python -m problem1.bench`."""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+
+from problem1.ablation import ablate_heads, mean_heads
+from problem1.analysis import unseen_pairs
+from problem1.dataset import TOKENS, encode_pairs, every_pair, pair_count
+from problem1.loop import TrainingRun, one_thread
+from problem1.model import Adder
+from problem1.train import AdderRecipe, adder_loss, answers_right, make_batches, published_adder, run_pairs
+
+HOMEWORK_STEPS = 7_850  # the usual homework run: 50 epochs of 157 batches of 64
+
+
+class TorchAdder(nn.Module):
+    """The same shape built from torch.nn.Transformer: the yardstick."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.embedding, self.readout = nn.Embedding(len(TOKENS), 128), nn.Linear(128, 10)
+        self.transformer = nn.Transformer(128, 4, 2, 2, 512, batch_first=True, **options)
+        self.positions = Adder().positions
+        self.mask = nn.Transformer.generate_square_subsequent_mask(4)
+
+    def embed(self, tokens):
+        return self.positions.embed(self.embedding(tokens) * 128**0.5)
+
+    def forward(self, source, written):
+        x = self.transformer(self.embed(source), self.embed(written), tgt_mask=self.mask, tgt_is_causal=True)
+        return self.readout(x)
+
+
+def interleaved(tasks, rounds):
+    """Median CPU seconds of each task, taken in turns so that a noisy machine disturbs all of them alike."""
+    seconds = {name: [] for name in tasks}
+    for _ in tqdm(range(rounds), desc=" / ".join(tasks), leave=False):
+        for name, task in tasks.items():
+            started = time.process_time()
+            task()
+            seconds[name].append(time.process_time() - started)
+    return {name: statistics.median(times[1:]) for name, times in seconds.items()}  # the first round warms up
+
+
+def training_steps(folder, rounds=101):
+    recipe = AdderRecipe()
+    models = {
+        "this adder": Adder(),
+        "nn.Transformer, pre-norm, no dropout": TorchAdder(norm_first=True, dropout=0.0),
+        "nn.Transformer, post-norm, dropout 0.1": TorchAdder(dropout=0.1),
+    }
+    batch = make_batches(recipe)(0)
+    runs = {
+        name: TrainingRun(model, recipe, Path(folder) / str(i), True) for i, (name, model) in enumerate(models.items())
+    }
+    with one_thread():
+        return interleaved(
+            {name: lambda run=run: run.train_one_step(0, batch, adder_loss) for name, run in runs.items()}, rounds
+        )
+
+
+def ablations(rounds=3):
+    """All 24 heads by zero ablation and by mean ablation, our way and by a plain loop."""
+    model, (pairs, reference) = published_adder()[0], (unseen_pairs("test")[:1_000], unseen_pairs("validation")[:1_000])
+    source, target = encode_pairs(pairs)
+
+    def plain_loop():
+        for patches in (None, mean_heads(model, reference)):
+            for head in range(len(model.head_names)):
+                (model.generate(source, model.gates(head), patches) == target).all(1).double().mean()
+
+    return interleaved(
+        {"ablate_heads": lambda: ablate_heads(model, pairs, reference), "plain loop": plain_loop}, rounds
+    )
+
+
+def main():
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder, one_thread():
+        ours, same, homework = training_steps(folder).values()
+        smart, plain = ablations().values()
+        model, pairs = published_adder()[0], next(every_pair(3, 9_000))
+        check = interleaved({"every pair": lambda: answers_right(*run_pairs(model, pairs))}, 4)["every pair"]
+    steps = AdderRecipe().steps
+    rows = [
+        ("a training step", ours, "of nn.Transformer, pre-norm, no dropout", same),
+        (
+            f"{steps:,} steps",
+            ours * steps,
+            f"{HOMEWORK_STEPS:,} of nn.Transformer, dropout 0.1",
+            homework * HOMEWORK_STEPS,
+        ),
+        ("48 ablations of 1,000 sums", smart, "a plain loop of greedy decodings", plain),
+    ]
+    table = pd.DataFrame(rows, columns=["what", "CPU s", "against", "CPU s of that"])
+    table["ratio"] = table["CPU s"] / table["CPU s of that"]
+    print(table.round(3).to_string(index=False))
+    rate = len(pairs) / check
+    print(f"every pair: {rate:,.0f} sums a CPU second, so {pair_count() / rate:.0f} CPU s for all {pair_count():,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""Tables and weights -> figures. Every function returns its figure; none shows or writes anything."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+
+from problem1.ablation import TOLERANCE
+from problem1.dataset import BOS, TOKENS, column_names, encode_pairs
+from problem1.model import KIND_NAMES
+from problem1.specialization import trace_pairs, uniform_attention
+
+KIND_COLOURS = {"Encoder": "#4c72b0", "Decoder Self": "#55a868", "Decoder Cross": "#c44e52"}
+CLASSES = ["same column", "next lower column", "+", "BOS", "earlier outputs"]
+METHOD_COLOURS = {"zero": "#444444", "mean": "#e0a030"}
+
+
+def kind_of(head):
+    return head.rsplit(" L", 1)[0]
+
+
+def error_bars(table, value):
+    """Lengths of the two arms of an interval, as matplotlib wants them."""
+    return [(table[value] - table["low"]).clip(0), (table["high"] - table[value]).clip(0)]
+
+
+def by_kind(heads):
+    """Head names with the encoder's first, then decoder self, then decoder cross."""
+    return sorted(heads, key=lambda head: (list(KIND_COLOURS).index(kind_of(head)), head))
+
+
+# --- attention maps --------------------------------------------------------------------------------------------------
+
+
+def map_labels(kind, pair, digits):
+    """Labels of the queries (rows) and keys (columns) of a map: a decoder's query is named by the digit it predicts."""
+    source, target = (tokens[0].tolist() for tokens in encode_pairs(pair[None], digits))
+    source, written = [TOKENS[t] for t in source], [TOKENS[t] for t in [BOS, *target[:-1]]]
+    if kind == "encoder":
+        return source, source
+    return [f"→{digit}" for digit in target], written if kind == "self" else source
+
+
+def draw_map(axes, weights, kind, pair, digits):
+    if kind == "self":  # what lies in the future is not a zero: it is not there
+        weights = np.ma.masked_where(np.triu(np.ones_like(weights), 1) > 0, weights)
+        axes.set_facecolor("#f2f2f2")
+    image = axes.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
+    queries, keys = map_labels(kind, pair, digits)
+    axes.set_xticks(range(len(keys)), keys, fontsize=7)
+    axes.set_yticks(range(len(queries)), queries, fontsize=7)
+    axes.tick_params(length=0)
+    return image
+
+
+def attention_maps(model, pair):
+    """All heads on one pair: a row for each kind of attention, a column for each layer and head."""
+    digits, columns = model.shape["digits"], model.shape["layers"] * model.shape["heads"]
+    trace, target = trace_pairs(model, pair[None])
+    figure, grid = plt.subplots(3, columns, figsize=(1.75 * columns, 6.4), layout="constrained")
+    for block, weights in zip(model.blocks, trace.weights, strict=True):
+        row = list(KIND_NAMES).index(block.kind)
+        for head in range(model.shape["heads"]):
+            axes = grid[row, block.layer * model.shape["heads"] + head]
+            image = draw_map(axes, weights[0, head].numpy(), block.kind, pair, digits)
+            axes.set_title(f"{KIND_NAMES[block.kind]} L{block.layer} H{head}", fontsize=8)
+        grid[row, 0].set_ylabel("query: " + ("token" if row == 0 else "digit predicted"), fontsize=8)
+    for axes in grid[-1]:
+        axes.set_xlabel("key: token read", fontsize=8)
+    answer = "".join(map(str, target[0].tolist()))
+    figure.suptitle(f"Attention while adding {pair[0]} + {pair[1]} = {answer}   (rows: queries, each sums to 1)")
+    figure.colorbar(image, ax=grid, shrink=0.5, label="attention weight")
+    return figure
+
+
+def head_across_examples(model, pairs, name):
+    """One head on a dozen pairs."""
+    site, head = divmod(model.head_names.index(name), model.shape["heads"])
+    kind, digits = model.blocks[site].kind, model.shape["digits"]
+    trace, target = trace_pairs(model, pairs)
+    height = 4.6 if kind == "encoder" else 3.6
+    figure, grid = plt.subplots(2, -(-len(pairs) // 2), figsize=(11, height), layout="constrained")
+    for axes, pair, weights, answer in zip(grid.flat, pairs, trace.weights[site][:, head], target, strict=True):
+        image = draw_map(axes, weights.numpy(), kind, pair, digits)
+        axes.set_title(f"{pair[0]}+{pair[1]}={''.join(map(str, answer.tolist()))}", fontsize=8)
+    figure.supxlabel("key: token read", fontsize=9)
+    figure.supylabel("query: " + ("token" if kind == "encoder" else "digit predicted"), fontsize=9)
+    figure.suptitle(f"{name} on {len(pairs)} sums")
+    figure.colorbar(image, ax=grid, shrink=0.7, label="attention weight")
+    return figure
+
+
+def specialization(table):
+    """Where heads look: a point for each head and measure, the uniform head's value as a dotted line."""
+    figure, panels = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
+    colours = dict(zip(CLASSES, sns.color_palette(), strict=False))
+    for axes, kind in zip(panels, KIND_NAMES, strict=True):
+        rows = table[table["kind"] == kind]
+        heads, baseline = list(dict.fromkeys(rows["head"])), uniform_attention(kind)
+        for offset, (measure, colour) in enumerate(colours.items()):
+            shares = rows[rows["measure"] == measure]
+            if shares.empty:
+                continue
+            y = np.array([heads.index(head) for head in shares["head"]]) + (offset % 3 - 1) * 0.18
+            axes.errorbar(
+                shares["mean"], y, xerr=error_bars(shares, "mean"), fmt="o", ms=5, color=colour, label=measure
+            )
+            axes.axvline(baseline[measure], color=colour, ls=":", lw=1)
+        axes.set_yticks(range(len(heads)), heads, fontsize=8)
+        axes.set(xlim=(-0.03, 1.03), ylim=(len(heads) - 0.5, -0.5), xlabel="share of attention", title=KIND_NAMES[kind])
+        axes.grid(axis="y", alpha=0.3)
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3, frameon=False)
+    return figure
+
+
+def stability(table):
+    """How much a head's map stays the same from sum to sum, and how widely it spreads its attention."""
+    figure, panels = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
+    heads = by_kind(set(table["head"]))
+    for axes, measure in zip(panels, ["stability", "entropy (bits)"], strict=True):
+        rows = table[table["measure"] == measure].set_index("head").loc[heads]
+        for y, (head, row) in enumerate(rows.iterrows()):
+            arms = [[max(0, row["mean"] - row["low"])], [max(0, row["high"] - row["mean"])]]
+            axes.errorbar(row["mean"], y, xerr=arms, fmt="o", ms=5, color=KIND_COLOURS[kind_of(head)])
+        axes.set_yticks(range(len(heads)), heads, fontsize=8)
+        axes.set(xlabel=measure, ylim=(len(heads) - 0.5, -0.5))
+        axes.grid(alpha=0.3)
+        colour_by_kind(axes.get_yticklabels())
+    panels[0].set(xlim=(None, 1.02), title="1 = the same map for every sum")
+    panels[1].set(xlim=(0, None), title="0 = one key only")
+    return figure
+
+
+# --- removing heads --------------------------------------------------------------------------------------------------
+
+
+def head_importance(ranked):
+    """Drop in accuracy without each head, zero and mean ablation, the most important on top."""
+    figure, axes = plt.subplots(figsize=(8.5, 7.5), layout="constrained")
+    y = np.arange(len(ranked))
+    for shift, method in [(-0.2, "zero"), (0.2, "mean")]:
+        drop = ranked[f"{method} drop"]
+        errors = [(drop - ranked[f"{method} low"]).clip(0), (ranked[f"{method} high"] - drop).clip(0)]
+        style = {"color": METHOD_COLOURS[method], "height": 0.4, "label": f"{method} ablation"}
+        axes.barh(y + shift, drop, xerr=errors, error_kw={"lw": 1}, **style)
+    axes.axvline(TOLERANCE, color="crimson", ls="--", lw=1, label=f"drop {TOLERANCE}")
+    axes.set_yticks(y, ranked["head"], fontsize=9)
+    colour_by_kind(axes.get_yticklabels())
+    axes.set(xlabel="drop in exact-match accuracy, free-running", ylim=(len(y) - 0.5, -0.5))
+    axes.set_title("Accuracy lost without each head (bars: 95 % paired bootstrap intervals)", fontsize=11)
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(loc="lower right")
+    return figure
+
+
+def colour_by_kind(labels):
+    for label in labels:
+        label.set_color(KIND_COLOURS.get(kind_of(label.get_text()), "black"))
+
+
+def pruning(greedy, random, together):
+    """Accuracy against the number of removed heads: greedy, random orders, and all singly prunable heads at once."""
+    figure, axes = plt.subplots(figsize=(8.5, 4), layout="constrained")
+    axes.plot(greedy["removed"], greedy["accuracy"], "o-", ms=4, label="greedy, chosen on validation, read on test")
+    axes.fill_between(greedy["removed"], greedy["low"], greedy["high"], alpha=0.25)
+    spread = random.groupby("removed")["accuracy"].quantile([0.1, 0.5, 0.9]).unstack()
+    axes.plot(spread.index, spread[0.5], color="grey", label="random orders: median and 10-90 % band")
+    axes.fill_between(spread.index, spread[0.1], spread[0.9], color="grey", alpha=0.25)
+    count, accuracy = together
+    axes.plot(count, accuracy, "X", ms=10, color="crimson", label=f"the {count} heads that are prunable alone, at once")
+    axes.axhline(1 - TOLERANCE, color="crimson", ls="--", lw=1)
+    axes.set(xlabel="heads removed (zero ablation)", ylabel="exact-match accuracy", ylim=(-0.02, 1.04))
+    axes.set_xticks(range(0, greedy["removed"].max() + 1, 2))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper right", bbox_to_anchor=(1, 0.93), fontsize=9)
+    return figure
+
+
+def pair_matrix(pairs):
+    """What only the pair costs: drop without both heads minus the drops without each."""
+    heads = by_kind({*pairs["first"], *pairs["second"]})
+    matrix = pairs.pivot(index="first", columns="second", values="extra").reindex(index=heads, columns=heads)
+    matrix = matrix.fillna(matrix.T)
+    figure, axes = plt.subplots(figsize=(9, 7.6), layout="constrained")
+    style = {"cmap": "RdBu_r", "center": 0, "vmin": -1, "vmax": 1, "square": True, "linewidths": 0.4}
+    sns.heatmap(matrix, ax=axes, cbar_kws={"label": "extra drop of the pair", "shrink": 0.7}, **style)
+    axes.set(xlabel="", ylabel="", title="Heads that back each other up (red) or fail on the same sums (blue)")
+    axes.tick_params(labelsize=8)
+    colour_by_kind([*axes.get_xticklabels(), *axes.get_yticklabels()])
+    return figure
+
+
+def agreement(correlation):
+    """Spearman correlations between rankings."""
+    figure, axes = plt.subplots(figsize=(5, 3.8), layout="constrained")
+    sns.heatmap(correlation, annot=True, fmt=".2f", vmin=0, vmax=1, cmap="Blues", square=True, ax=axes)
+    axes.set(xlabel="", ylabel="", title="Rank agreement (Spearman)")
+    axes.set_xticks(axes.get_xticks(), correlation.columns, rotation=25, ha="right")
+    axes.tick_params(axis="y", rotation=0)
+    return figure
+
+
+# --- carry -----------------------------------------------------------------------------------------------------------
+
+
+def carry_errors(errors):
+    """Error of each digit without each head: sums where a carry arrives in that digit beside sums where none does."""
+    figure, panels = plt.subplots(1, 2, figsize=(12, 7), layout="constrained", sharey=True)
+    heads = by_kind(set(errors["head"]))
+    for axes, method in zip(panels, ["zero", "mean"], strict=True):
+        rows = errors[errors["method"] == method].set_index(["head", "digit"])[["with carry", "without carry"]]
+        table = rows.unstack("digit").swaplevel(axis=1).reindex(heads)
+        digits = column_names()[:-1]
+        table = table[[(digit, given) for digit in digits for given in ("with carry", "without carry")]]
+        labels = [f"{digit}\n{given.removesuffix(' carry')}" for digit, given in table.columns]
+        style = {"vmin": 0, "vmax": 1, "cmap": "Reds", "annot": True, "fmt": ".2f", "annot_kws": {"size": 8}}
+        sns.heatmap(table, ax=axes, xticklabels=labels, cbar=False, linewidths=0.4, **style)
+        axes.set(xlabel="digit, with or without a carry arriving in it", ylabel="", title=f"{method} ablation")
+        axes.tick_params(labelsize=8, axis="both", rotation=0)
+        for x in (2, 4):
+            axes.axvline(x, color="black", lw=1)
+        colour_by_kind(axes.get_yticklabels())
+    figure.suptitle("Share of digits wrong without a head")
+    return figure
+
+
+def patching(table):
+    """How often each digit follows a patched head, and, below the line, a patched group of heads."""
+    wide = table.pivot(index="patched", columns=["carry from", "digit"], values="follows")
+    order = [(way, digit) for way in ("next column", "through a 9") for digit in column_names()[:-1]]
+    wide = wide[[column for column in order if column in wide.columns]]
+    groups = [name for name in dict.fromkeys(table["patched"]) if name.startswith("all ")]
+    heads = by_kind(set(wide.index) - set(groups))
+    figure, axes = plt.subplots(figsize=(8.5, 7.6), layout="constrained")
+    style = {"vmin": 0, "vmax": 1, "cmap": "Greens", "annot": True, "fmt": ".2f", "annot_kws": {"size": 8}}
+    labels = [f"{digit}\n{way}" for way, digit in wide.columns]
+    sns.heatmap(wide.reindex([*heads, *groups]), ax=axes, xticklabels=labels, linewidths=0.4, **style)
+    axes.axhline(len(heads), color="black", lw=1.5)
+    axes.set(xlabel="digit that a carry enters, and where the carry comes from", ylabel="")
+    axes.set_title("Share of digits that follow when a head speaks of the other sum", fontsize=11)
+    axes.tick_params(labelsize=8, axis="both", rotation=0)
+    colour_by_kind(axes.get_yticklabels())
+    return figure
+
+
+def attention_by_sum(table, name):
+    """Where a carry head looks while it writes a digit, against the digit sum of the column to its right."""
+    figure, axes = plt.subplots(figsize=(8.5, 3.6), layout="constrained")
+    for key, rows in table.groupby("looks at", sort=False):
+        axes.errorbar(rows["digit sum"], rows["mean"], yerr=error_bars(rows, "mean"), fmt="o-", ms=4, label=key)
+    axes.axvspan(8.5, 9.5, color="grey", alpha=0.2, lw=0)
+    axes.text(9, 1.01, "9: passes a carry on", ha="center", va="bottom", fontsize=8)
+    axes.set(xlabel="digit sum of the next lower column", ylabel="share of attention", ylim=(-0.02, 1.1), title=name)
+    axes.set_xticks(range(19))
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def probes(table):
+    """Accuracy of linear probes along the streams; `table` has a column 'model' that tells trained from untrained."""
+    digits = list(dict.fromkeys(table["digit"]))
+    figure, panels = plt.subplots(1, len(digits), figsize=(12, 3.6), layout="constrained", sharey=True)
+    for axes, digit in zip(panels, digits, strict=True):
+        rows = table[table["digit"] == digit]
+        labels = list(dict.fromkeys(rows["read at"] + ", " + rows["point"]))
+        for (model, part), colour in zip(rows.groupby("model", sort=False), ["#c44e52", "#888888"], strict=True):
+            for _, place in part.groupby("read at", sort=False):
+                x = [labels.index(f"{at}, {point}") for at, point in zip(place["read at"], place["point"], strict=True)]
+                name = model if x[0] == 0 else None
+                axes.errorbar(
+                    x, place["accuracy"], yerr=error_bars(place, "accuracy"), fmt="o-", ms=4, color=colour, label=name
+                )
+        axes.axhline(rows["constant"].iloc[0], ls=":", color="black", lw=1, label="constant guess")
+        axes.axvline(2.5, color="black", lw=0.6)
+        axes.set_xticks(range(len(labels)), [label.split(", ")[1] for label in labels], rotation=40, ha="right")
+        axes.tick_params(labelsize=8)
+        axes.set(title=f"carry into the {digit}", ylim=(0.45, 1.03))
+        axes.grid(alpha=0.3)
+        axes.text(1, 0.46, "source token", ha="center", fontsize=8)
+        axes.text(4.5, 0.46, "answer position", ha="center", fontsize=8)
+    panels[0].set_ylabel("probe accuracy on test sums")
+    panels[-1].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08))
+    return figure
+
+
+def seeds(heads, value, title, colours="Reds"):
+    """One number for every head and seed: is a role bound to a head's place, or an accident of a seed?"""
+    wide = heads.pivot(index="head", columns="seed", values=value)
+    figure, axes = plt.subplots(figsize=(5.5, 6.6), layout="constrained")
+    style = {"vmin": 0, "vmax": 1, "cmap": colours, "annot": True, "fmt": ".2f", "annot_kws": {"size": 8}}
+    sns.heatmap(wide.reindex(by_kind(wide.index)), ax=axes, linewidths=0.4, **style)
+    axes.set(xlabel="seed", ylabel="", title=title)
+    axes.tick_params(labelsize=8, axis="both", rotation=0)
+    colour_by_kind(axes.get_yticklabels())
+    return figure
