@@ -2,18 +2,37 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800 -p no:xdist
 
-.PHONY: setup test
+.PHONY: setup report test unit nbval notebooks bench clean
 
 setup: $(READY)
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --editable .
 	@touch $@
 
-test: $(READY)
+report: $(READY)          # run the notebooks; executed copies go to report/, the assignment's files to problemN/results/
+	$(BIN)/python notebooks/run.py
+
+test: unit nbval
+
+unit: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+nbval: $(READY)           # do the notebooks still print what is stored in them?
+	$(BIN)/python -m pytest $(NBVAL) notebooks
+
+notebooks: $(READY)       # renew the outputs stored in the notebooks
+	$(BIN)/python notebooks/run.py --in-place
+
+clean:                    # remove what was made, never what was written
+	rm -rf .venv report report-quick problem*/results problem*/results-quick *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+bench: $(READY)           # what things cost, as ratios measured in one interleaved run
+	$(BIN)/python -W ignore -m problem1.bench

@@ -1,0 +1,52 @@
+"""The check of the notebooks can fail: a small notebook whose cells are spoiled one way each."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+CONFTEST = Path(__file__).parents[1] / "notebooks" / "conftest.py"
+
+CASES = [  # the cell, what is stored as its output, further options, is it accepted?
+    ("print('accuracy 0.9871, 810,000 pairs')", "accuracy 0.9871, 810,000 pairs\n", {}, True),
+    ("print('accuracy 0.9871')", "accuracy 0.9880\n", {}, True),
+    ("print('accuracy 0.9871')", "accuracy 0.9900\n", {}, False),
+    ("print('accuracy 0.9871')", "accuracy 0.9900\n", {"tags": ["live"]}, True),
+    ("print('accuracy 98.7 %')", "accuracy 98.8 %\n", {}, True),
+    ("print('accuracy 98.7 %')", "accuracy 99.0 %\n", {}, False),
+    ("print('17 heads')", "18 heads\n", {}, False),
+    ("print('seventeen heads')", "eighteen heads\n", {}, False),
+    ("print('· loaded in 3 s')", "· trained in 216 s\n", {}, True),
+    ("print('· loaded in 3 s')", "", {}, True),
+    ("print('accuracy 0.9871')", "", {}, False),
+    ("print('accuracy 0.9871')", "accuracy 0.9871\n", {"run": False}, False),
+    ("%nosuchmagic", "", {}, False),
+    ("%nosuchmagic", "UsageError: Line magic function `%nosuchmagic` not found.\n", {}, False),
+    ("1 / 0", "", {}, False),
+]
+
+
+def cell(source, printed, tags=(), run=True):
+    outputs = [new_output("stream", name="stdout", text=printed)] if printed else []
+    return new_code_cell(source, execution_count=1 if run else None, outputs=outputs, metadata={"tags": list(tags)})
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nbval")
+    shutil.copy(CONFTEST, folder)
+    cells = [cell(source, printed, **options) for source, printed, options, _ in CASES]
+    nbformat.write(new_notebook(cells=cells), folder / "small.ipynb")
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:xdist", "--nbval", "--nbval-current-env", "small.ipynb"]
+    printed = subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
+    return {int(number): verdict for number, verdict in re.findall(r"Cell (\d+) (PASSED|FAILED)", printed)}
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_what_the_check_accepts(verdicts, case):
+    assert verdicts[case] == ("PASSED" if CASES[case][-1] else "FAILED"), CASES[case]
