@@ -1,0 +1,61 @@
+"""The README's numbers are those of the committed tables."""
+
+import re
+from pathlib import Path
+
+from problem1.sweep import published_tables, seed_summary
+from problem1.words import span
+from problem2.encodings import ENCODINGS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_headline_results_are_those_of_the_tables():
+    tables = published_tables()
+    summary, seeds = seed_summary(tables), tables["seeds"].query("recipe == 'published'")
+    assert seeds["wrong"].sum() == 0 and "**0 of 810,000** sums wrong, in each of five seeds" in README
+    alone, together = summary["prunable alone (zero)"], summary["prunable together (greedy)"]
+    assert f"{span(alone, '.0f')} of 24 heads can be removed one at a time" in README
+    assert f"only {span(together, '.0f')} together" in README
+    assert f"accuracy {span(summary['accuracy without all of them (zero)'])}" in README
+    heads = tables["heads"]
+    own = heads[heads["head"].str.startswith("Decoder Self")]
+    shorter = tables["seeds"].query("recipe == '4,000 steps'")
+    worst = shorter.loc[shorter["wrong"].idxmax()]
+    assert (
+        worst["test accuracy"] == 1
+        and f"all 2,000 test pairs right and {worst['wrong']} of the 810,000 wrong" in README
+    )
+    assert abs(seeds["cpu seconds"].mean() - 210) < 10 and "about 210 CPU seconds" in README
+    assert f"Digits follow {span(summary['heads that a digit follows'], '.0f')} heads" in README
+    assert own["carries"].max() < 0.05 and "self-attention heads never" in README
+    crosses, carriers = summary["of them cross heads"].sum(), summary["heads that a digit follows"].sum()
+    assert f"{crosses} of the {carriers} heads" in README
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert target.startswith("http") or (ROOT / target).exists(), target
+
+
+def test_the_example_for_python_runs():
+    block = next(block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "published_adder" in block)
+    names = {}
+    exec(block, names)
+    assert names["adder"].add("663+497") == "1160"
+
+
+def test_the_example_of_an_encoding_runs():
+    block = next(block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "Encoding" in block)
+    names = {}
+    try:
+        exec(block, names)
+        assert names["judge"].says_sorted("3 5 5 9") in (True, False)
+    finally:
+        ENCODINGS.pop("near", None)
+
+
+def test_files_of_the_layout_exist():
+    named = re.findall(r"\b(\w+\.(?:py|ipynb))\b", README.split("## Layout")[1].split("##")[0])
+    assert named and all(list(ROOT.glob(f"*/{name}")) for name in named)
