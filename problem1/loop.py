@@ -5,6 +5,7 @@ no generator states, and a resumed run equals an uninterrupted one bit for bit.
 """
 
 import contextlib
+import hashlib
 import json
 import math
 import time
@@ -47,6 +48,11 @@ class Recipe:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and less than 1.")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}; it must be 0 or more.")
+
+    @property
+    def key(self):
+        """Six characters that differ between any two recipes: a run's folder has them in its name."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:6]
 
 
 def schedule(step, recipe):

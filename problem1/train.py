@@ -1,9 +1,8 @@
 """Train an adder: `python -m problem1.train --seed 0`."""
 
 import argparse
-import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +38,7 @@ class AdderRecipe(Recipe):
 
     @property
     def name(self):
-        key = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:6]
-        return f"adder-{self.digits}digits-{self.data}-seed{self.seed}-{key}"
+        return f"adder-{self.digits}digits-{self.data}-seed{self.seed}-{self.key}"
 
 
 # --- data ------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from problem2.encodings import make_encoding
 SHAPES = {
     "assignment": {"layers": 4, "heads": 4, "width": 128, "hidden": 512},
     "small": {"layers": 2, "heads": 4, "width": 64, "hidden": 128},
+    "single": {"layers": 1, "heads": 4, "width": 64, "hidden": 256},  # can be certified
 }
 POOLINGS = ("mean", "max", "cls", "worst")
 

@@ -1,27 +1,22 @@
 """Train a judge: `python -m problem2.train --encoding sinusoidal --seed 0`."""
 
 import argparse
-import hashlib
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-import problem2.model
 from problem1.commands import add_recipe_options, one_sentence, recipe_from
 from problem1.loop import Recipe, option, plot_log, train
 from problem1.settings import quick, results_folder
 from problem1.storage import save_figure, write_json
 from problem2.dataset import TRAINING_LENGTHS, VOCABULARY, Group, by_length, is_sorted, split_items
 from problem2.encodings import ENCODINGS
-from problem2.model import POOLINGS, Judge
+from problem2.model import POOLINGS, SHAPES, Judge
 
 RESULTS = results_folder(__file__)
 
-ONE_LAYER = {"layers": 1, "heads": 4, "width": 64, "hidden": 256}  # the shape that can be certified
-SHAPES = problem2.model.SHAPES | {"single": ONE_LAYER}
 LEARNING_RATES = {"assignment": 1e-3}  # the smaller shapes take 2e-3
 DATA = ("exact", "fresh")
 AUGMENTATIONS = ("none", "shift", "squeeze")
@@ -64,8 +59,7 @@ class JudgeRecipe(Recipe):
 
     @property
     def name(self):
-        key = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:6]
-        return f"judge-{self.encoding}-{self.shape}-{self.pooling}-{self.data}-seed{self.seed}-{key}"
+        return f"judge-{self.encoding}-{self.shape}-{self.pooling}-{self.data}-seed{self.seed}-{self.key}"
 
 
 def parse_options(text):
