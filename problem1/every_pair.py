@@ -31,10 +31,9 @@ def check_pairs(model, batches, total=None, progress=True):
 def check_every_pair(model, fresh=False, progress=True):
     """All wrong pairs of the input space. A stored result is read only if it was made by these very weights."""
     key = weights_hash(model)
-    stored = [folder / "every_pair" / f"{key}.json" for folder in (PUBLISHED, RESULTS)]
-    for file in stored:
-        if file.exists() and not fresh:
-            return pd.DataFrame(json.loads(file.read_text())["wrong"], columns=["a", "b", "answer"])
+    file = stored_check(key)
+    if file and not fresh:
+        return pd.DataFrame(json.loads(file.read_text())["wrong"], columns=["a", "b", "answer"])
     digits, started, batch_size = model.shape["digits"], time.process_time(), 9_000
     count = pair_count(digits)
     if count > 10**8:
@@ -42,8 +41,14 @@ def check_every_pair(model, fresh=False, progress=True):
     wrong = check_pairs(model, every_pair(digits, batch_size), -(-count // batch_size), progress)
     seconds = round(time.process_time() - started, 1)
     result = {"weights": key, "digits": digits, "pairs": count, "cpu seconds": seconds, "wrong": wrong.values.tolist()}
-    write_json(stored[-1], result)
+    write_json(RESULTS / "every_pair" / f"{key}.json", result)
     return wrong
+
+
+def stored_check(key):
+    """The file that holds the result for the weights of this hash, or None."""
+    files = [folder / "every_pair" / f"{key}.json" for folder in (PUBLISHED, RESULTS)]
+    return next((file for file in files if file.exists()), None)
 
 
 def error_table(wrong, digits=3):

@@ -14,7 +14,7 @@ from problem1.ablation import TOLERANCE, ablate_heads, gate_gradients, greedy_pr
 from problem1.analysis import prunable_summary, unseen_pairs
 from problem1.carry import attention_by_sum, look_past_nine, patch_carries, strongest
 from problem1.dataset import pair_count
-from problem1.every_pair import check_every_pair
+from problem1.every_pair import check_every_pair, stored_check
 from problem1.grid import run_grid
 from problem1.model import load_adder
 from problem1.settings import quick
@@ -30,6 +30,9 @@ RECIPES = {  # in the order in which they were tried; only the length changed
     "published": {},
     "stream": {"data": "stream"},
 }
+
+
+SHOWN = ["recipe", "seed", "steps", "validation loss", "test accuracy", "wrong", "wrong, never trained", "cpu seconds"]
 
 
 def configurations(seeds):
@@ -59,9 +62,9 @@ def train_and_check(recipe, **fields):
     }
 
 
-def study_heads(seed):
-    """The heads of one seed's adder: importance, specialization, carrying; and how many can go together."""
-    model, _ = train_adder(AdderRecipe(seed=seed), progress=False)
+def study_heads(**fields):
+    """The heads of one adder: importance, specialization, carrying, and how many can go together."""
+    model, _ = train_adder(AdderRecipe(**fields), progress=False)
     test, validation = unseen_pairs("test"), unseen_pairs("validation")
     ablation = ablate_heads(model, test, validation)
     heads = ranked(ablation).set_index("head")[["zero drop", "mean drop"]]
@@ -73,14 +76,13 @@ def study_heads(seed):
     follows = patched.pivot(index="patched", columns="question", values="follows")
     carrier = strongest(patched, "hundreds", "Decoder Cross")
     greedy = greedy_pruning(model, validation[:1_000], test, progress=None)
+    groups = follows[follows.index.str.startswith("all ")]
     return {
         "prunable": prunable_summary(model, ablation, test, validation),
         "carrier of the hundreds": carrier,
         "look past a 9": float(look_past_nine(attention_by_sum(model, test, carrier))),
         "heads": heads.join(follows).reset_index().to_dict("records"),
-        "groups": follows.loc[[name for name in follows.index if name.startswith("all ")]]
-        .reset_index()
-        .to_dict("records"),
+        "groups": groups.reset_index().to_dict("records"),
         "greedy": greedy.to_dict("records"),
     }
 
@@ -103,7 +105,7 @@ def seed_summary(tables):
     carriers, own = heads["carries"] > 0.5, heads["head"].str.startswith("Decoder Self")
     constant = (heads["zero drop"] > 0.05) & (heads["mean drop"] <= TOLERANCE)
     together = greedy[greedy["accuracy"] >= 1 - TOLERANCE].groupby("seed")["removed"].max()
-    summary = pd.DataFrame(
+    return pd.DataFrame(
         {
             "prunable alone (zero)": adders["zero.count"],
             "prunable alone (mean)": adders["mean.count"],
@@ -117,7 +119,6 @@ def seed_summary(tables):
             "self heads that matter by zero only": (own & constant).groupby(heads["seed"]).sum(),
         }
     )
-    return summary
 
 
 def main():
@@ -126,7 +127,7 @@ def main():
     folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
     seeds = SEEDS[: quick(5, 2)]
     trained = run_grid(train_and_check, configurations(seeds), RESULTS / "grid")
-    studied = run_grid(study_heads, [{"seed": seed} for seed in seeds], RESULTS / "grid")
+    studied = run_grid(study_heads, [asdict(AdderRecipe(seed=seed)) for seed in seeds], RESULTS / "grid")
 
     prunable = pd.json_normalize(studied["prunable"]).drop(columns=["zero.heads", "mean.heads"])
     facts = studied[["seed", "carrier of the hundreds", "look past a 9"]]
@@ -147,23 +148,13 @@ def main():
     for source, name in [
         (run / "model.safetensors", "adder.safetensors"),
         (run / "training_log.json", "training_log.json"),
-        (RESULTS / "every_pair" / f"{key}.json", f"every_pair/{key}.json"),
+        (stored_check(key), f"every_pair/{key}.json"),
     ]:
         with atomic_path(folder / name) as temporary:
             shutil.copyfile(source, temporary)
-    shown = [
-        "recipe",
-        "seed",
-        "steps",
-        "validation loss",
-        "test accuracy",
-        "wrong",
-        "wrong, never trained",
-        "cpu seconds",
-    ]
     figure = plots.patching(patch_carries(load_adder(folder / "adder.safetensors")))
     save_figure(figure, folder / "carry_heads.png")
-    print(trained[shown].to_string(index=False))
+    print(trained[SHOWN].to_string(index=False))
     print(f"lowest validation loss: seed {best['seed']}, weights {key}; tables and weights in {folder}")
 
 
