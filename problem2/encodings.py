@@ -63,25 +63,9 @@ def encoding_options(name):
     return {key: p.default for key, p in own.items() if key not in shared and p.default is not p.empty}
 
 
-# --- neither ---------------------------------------------------------------------------------------------------------
-
-
-class NoEncoding(Encoding, name="none"):
-    """Nothing: a full-attention model is then the same for every order of its input."""
-
-
-class Causal(Encoding, name="causal", label="none + causal mask"):
-    """Nothing but a causal mask: a token sees a set of earlier tokens, and the size of that set tells where it is."""
-
-    causal = True
-
-
-# --- absolute --------------------------------------------------------------------------------------------------------
-
-
-class Absolute(Encoding):
-    """Adds a row per position to the embeddings. `beyond` says what happens when a sequence is longer than `trained`;
-    it may be changed at any time, so that a trained model can be asked again under another policy.
+class Policies(Encoding):
+    """What happens when a sequence is longer than `trained` is a policy, `beyond`. It may be changed at any time, so
+    that a trained model can be asked again under another one.
     """
 
     policies = ()
@@ -100,12 +84,35 @@ class Absolute(Encoding):
             raise ValueError(f"beyond is {policy!r}; encoding {self.name} knows {', '.join(self.policies)}.")
         self._beyond = policy
 
-    def positions_of(self, x):
-        """Where the tokens of x (B, length, M) stand: (length,) or (B, length)."""
-        length = x.shape[-2]
+    def places(self, length):
+        """Where the tokens of a sequence stand: (length,)."""
         if self.beyond == "rescale" and length > self.trained:
             return torch.arange(length) * ((self.trained - 1) / (length - 1))
         return torch.arange(length)
+
+
+# --- neither ---------------------------------------------------------------------------------------------------------
+
+
+class NoEncoding(Encoding, name="none"):
+    """Nothing: a full-attention model is then the same for every order of its input."""
+
+
+class Causal(Encoding, name="causal", label="none + causal mask"):
+    """Nothing but a causal mask: a token sees a set of earlier tokens, and the size of that set tells where it is."""
+
+    causal = True
+
+
+# --- absolute --------------------------------------------------------------------------------------------------------
+
+
+class Absolute(Policies):
+    """Adds a row per position to the embeddings."""
+
+    def positions_of(self, x):
+        """Where the tokens of x (B, length, M) stand: (length,) or (B, length)."""
+        return self.places(x.shape[-2])
 
     def rows(self, positions):
         """What to add at these positions: (..., M)."""
@@ -120,14 +127,26 @@ class Sinusoidal(Absolute, name="sinusoidal"):
 
     extend    the formula goes on
     rescale   positions are squeezed into 0..trained - 1
+
+    With `shift` training moves each sequence as a whole by a random number of positions below it: every position up to
+    there is then seen, but no distance greater than trained - 1.
     """
 
     policies = ("extend", "rescale")
 
-    def __init__(self, width, heads, beyond="extend", **shared):
+    def __init__(self, width, heads, beyond="extend", shift=0, **shared):
         super().__init__(width, heads, beyond, **shared)
         if width % 2:
             raise ValueError(f"width is {width}; sines and cosines come in pairs, so it must be even.")
+        if shift < 0:
+            raise ValueError(f"shift is {shift}; it must be 0 or more.")
+        self.shift = shift
+
+    def positions_of(self, x):
+        positions = super().positions_of(x)
+        if self.training and self.shift:
+            positions = positions + torch.randint(self.shift, (len(x), 1))
+        return positions
 
     def rows(self, positions):
         return sinusoids(positions, self.width)
@@ -192,20 +211,26 @@ class Randomized(Absolute, name="randomized", label="randomized sinusoidal"):
 # --- relative --------------------------------------------------------------------------------------------------------
 
 
-class Rope(Encoding, name="rope", label="RoPE"):
-    """Turns each pair of coordinates of q and k by the angle t / 10000^(2i/D); q . k then depends on t - s only."""
+class Rope(Policies, name="rope", label="RoPE"):
+    """Turns each pair of coordinates of q and k by the angle t / 10000^(2i/D); q . k then depends on t - s only.
+    Beyond training:
 
-    def __init__(self, width, heads, **shared):
-        super().__init__(width, heads, **shared)
+    extend    the angles go on
+    rescale   positions are squeezed into 0..trained - 1
+    """
+
+    policies = ("extend", "rescale")
+
+    def __init__(self, width, heads, beyond="extend", **shared):
+        super().__init__(width, heads, beyond, **shared)
         if width // heads % 2:
             raise ValueError(f"heads of width {width // heads} cannot be turned in pairs; it must be even.")
 
     def rotate(self, q, k):
         return self.turn(q), self.turn(k)
 
-    @staticmethod
-    def turn(x):
-        sin, cos = sinusoids(torch.arange(x.shape[-2]), x.shape[-1]).unflatten(-1, (-1, 2)).unbind(-1)  # length D/2
+    def turn(self, x):
+        sin, cos = sinusoids(self.places(x.shape[-2]), x.shape[-1]).unflatten(-1, (-1, 2)).unbind(-1)  # length D/2
         even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
@@ -218,13 +243,19 @@ class Alibi(Encoding, name="alibi", label="ALiBi, symmetric"):
         return -slopes[None, :, None, None] * self.distances(q, k).abs()
 
 
-class T5(Encoding, name="t5", label="T5 buckets"):
+class T5(Policies, name="t5", label="T5 buckets"):
     """A learned bias per head and bucket of distances. Half of the buckets are for keys to the right; in each half the
     first half holds one distance each, the rest widen logarithmically up to `farthest`, and the last takes all beyond.
+    Beyond training:
+
+    untrained   buckets that training never reached are used as they were initialised
+    clamp       distances beyond trained - 1 count as the nearest of these
     """
 
-    def __init__(self, width, heads, buckets=32, farthest=128, **shared):
-        super().__init__(width, heads, **shared)
+    policies = ("untrained", "clamp")
+
+    def __init__(self, width, heads, beyond="untrained", buckets=32, farthest=128, **shared):
+        super().__init__(width, heads, beyond, **shared)
         if buckets < 4 or buckets % 4:
             raise ValueError(f"buckets is {buckets}; it must be a multiple of 4.")
         if farthest <= buckets // 4:
@@ -240,7 +271,10 @@ class T5(Encoding, name="t5", label="T5 buckets"):
         return bucket + half * (distance > 0)
 
     def scores(self, q, k):
-        return self.bias[:, self.bucket(self.distances(q, k))][None]
+        distances = self.distances(q, k)
+        if self.beyond == "clamp":
+            distances = distances.clamp(1 - self.trained, self.trained - 1)
+        return self.bias[:, self.bucket(distances)][None]
 
 
 class Relative(Encoding):
@@ -273,7 +307,7 @@ class Shaw(Relative, name="shaw", label="Shaw, clipped"):
 
     per_layer = True
 
-    def __init__(self, width, heads, clip=8, **shared):
+    def __init__(self, width, heads, clip=2, **shared):
         super().__init__(width, heads, clip, **shared)
         self.keys = nn.Parameter(torch.randn(heads, 2 * clip + 1, width // heads))
 

@@ -212,10 +212,14 @@ def judge_loss(model, group):
 
 
 @torch.inference_mode()
-def run_groups(model, groups, batch_size=500):
-    """[(Verdict, labels)] for groups of any lengths."""
-    parts = [part for group in groups for part in zip(*(t.split(batch_size) for t in group), strict=True)]
-    return [(model(tokens), labels) for tokens, labels in parts]
+def run_groups(model, groups, tokens_at_once=8_192):
+    """[(Verdict, labels)] for groups of any lengths, in batches of about `tokens_at_once` tokens."""
+    verdicts = []
+    for group in groups:
+        batch_size = max(1, tokens_at_once // group.tokens.shape[1])
+        for tokens, labels in zip(*(part.split(batch_size) for part in group), strict=True):
+            verdicts.append((model(tokens), labels))
+    return verdicts
 
 
 def validate_on(items):

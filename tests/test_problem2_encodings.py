@@ -73,8 +73,8 @@ def test_a_new_class_registers_itself_and_one_without_a_name_does_not():
     ("arguments", "sentence"),
     [
         ({"name": "cosine"}, "encoding is 'cosine'; the known ones are none, causal, sinusoidal, learned"),
-        ({"name": "rope", "clip": 3}, "encoding rope has no option 'clip'; it has none."),
-        ({"name": "t5", "clip": 3}, "encoding t5 has no option 'clip'; it has buckets, farthest."),
+        ({"name": "alibi", "clip": 3}, "encoding alibi has no option 'clip'; it has none."),
+        ({"name": "t5", "clip": 3}, "encoding t5 has no option 'clip'; it has beyond, buckets, farthest."),
         (
             {"name": "learned", "beyond": "extend"},
             "beyond is 'extend'; encoding learned knows clamp, untrained, rescale.",

@@ -272,7 +272,7 @@ def test_problem_1s_loop_trains_and_stores_it(encoding, tmp_path):
         ({"pooling": "median"}, "pooling is 'median'; it must be mean, max, cls, worst."),
         ({"pooling": "cls", "window": 1}, "pooling cls with window 1: a CLS token would see its neighbours only."),
         ({"layers": 0}, "layers is 0; it must be at least 1."),
-        ({"encoding": "rope", "options": {"clip": 1}}, "encoding rope has no option 'clip'; it has none."),
+        ({"encoding": "alibi", "options": {"clip": 1}}, "encoding alibi has no option 'clip'; it has none."),
     ],
 )
 def test_what_cannot_be_built_gets_one_sentence(arguments, sentence):

@@ -274,7 +274,7 @@ def test_options_are_numbers_or_words():
         ({"narrow": 1.5}, "narrow is 1.5; it is a share, so it must lie between 0 and 1."),
         ({"adjacent": -0.1}, "adjacent is -0.1; it is a share"),
         ({"options": "clip"}, "options are 'clip'; write them like clip=1,beyond=rescale."),
-        ({"options": "clip=1"}, "encoding sinusoidal has no option 'clip'; it has beyond."),
+        ({"options": "clip=1"}, "encoding sinusoidal has no option 'clip'; it has beyond, shift."),
         ({"encoding": "shaw", "options": "clip=0"}, "clip is 0; it must be at least 1"),
         ({"learning_rate": -1.0}, "learning_rate is -1.0; it must be greater than 0."),
         ({"steps": 0}, "steps is 0; it must be greater than 0."),

@@ -1,0 +1,238 @@
+"""The trainings behind the claims of problem 2: `python -m problem2.sweep`.
+
+What is open is chosen first, by trainings of their own seeds, on validation and on the development lengths 24, 48 and
+96 (CANDIDATES). Then everything is trained anew with other seeds (STUDIES), and only these judges read the assignment's
+long sets. With `--publish` tables and weights go to problem2/published.
+"""
+
+import argparse
+import shutil
+from dataclasses import asdict
+
+import pandas as pd
+
+from problem1.grid import run_grid
+from problem1.settings import quick
+from problem1.storage import atomic_path, weights_hash
+from problem2.certificate import PUBLISHED
+from problem2.dataset import LONG_LENGTHS, by_length, split_items
+from problem2.encodings import ENCODINGS
+from problem2.evaluation import asked, dense_sets, development_sets, evaluate, exact_sets, examine, fresh_sets, ways
+from problem2.mathematics import position_facts
+from problem2.repair import train_certified
+from problem2.train import RESULTS, JudgeRecipe, train_judge
+
+# --- the declaration -------------------------------------------------------------------------------------------------
+
+ASSIGNED = ("sinusoidal", "learned", "none")
+CHOICE_SEEDS = range(10, 12)  # of the trainings by which something was chosen; nothing else is trained with them
+SEEDS = {"encodings": range(5), "studies": range(3), "assignment shape": range(1)}  # fixed before anything was trained
+
+AUGMENTED = {"smooth": True, "augment": "shift"}  # smooth values to start with; values reflected and moved
+PREPARATIONS = {
+    "plain": {},
+    "smooth": {"smooth": True},
+    "shift": {"augment": "shift"},
+    "augmented": AUGMENTED,
+}
+SPANS, CLIPS = (256, 1_024, 2_048), {"clipped": (1, 2, 4, 8), "shaw": (1, 2, 8)}
+
+SINUSOIDAL = {"encoding": "sinusoidal", **AUGMENTED}
+FRESH = {"encoding": "sinusoidal", "smooth": True, "data": "fresh"}
+LOCAL = {
+    "encoding": "shaw",
+    "options": "clip=1",
+    "window": 1,
+    "pooling": "worst",
+    "smooth": True,
+    "data": "fresh",
+    "steps": quick(2_560, 160),
+}
+
+CANDIDATES = {
+    **{
+        f"{encoding}, {name}": {"encoding": encoding, **options}
+        for encoding in ("sinusoidal", "learned")
+        for name, options in PREPARATIONS.items()
+    },
+    **{f"causal, {name}": {"encoding": "causal", **PREPARATIONS[name]} for name in ("plain", "augmented")},
+    **{
+        f"randomized, range {span:,}, {name}": {
+            "encoding": "randomized",
+            "options": f"span={span}",
+            **PREPARATIONS[name],
+        }
+        for span in SPANS
+        for name in ("plain", "augmented")
+    },
+    **{
+        f"{ENCODINGS[encoding].label} at {clip}": {"encoding": encoding, "options": f"clip={clip}"}
+        for encoding, clips in CLIPS.items()
+        for clip in clips
+    },
+    **{f"local, {steps:,} steps": {**LOCAL, "steps": steps} for steps in (1_280, 2_560)},
+}
+
+STUDIES = {
+    "plain": {name: {"encoding": name} for name in ENCODINGS},
+    "augmented": {name: {"encoding": name, **AUGMENTED} for name in ENCODINGS},
+    "assignment shape": {name: {"encoding": name, "shape": "assignment", **AUGMENTED} for name in ASSIGNED},
+    "what breaks sinusoidal": {  # one factor at a time
+        "as it is": SINUSOIDAL,
+        "positions: every one to 255 seen, in runs of 16": {
+            **SINUSOIDAL,
+            "options": "shift=241",
+            "steps": quick(5_120, 160),  # it learns far more slowly
+        },
+        "positions: every distance seen too (randomized)": {"encoding": "randomized", **AUGMENTED},
+        "pooling: max": {**SINUSOIDAL, "pooling": "max"},
+        "pooling: CLS": {**SINUSOIDAL, "pooling": "cls"},
+        "pooling: worst token": {**SINUSOIDAL, "pooling": "worst"},
+        "attention: the two neighbours only": {**SINUSOIDAL, "window": 1},
+        "data: fresh items in every step": {**FRESH, "narrow": 0.0, "adjacent": 0.0},
+        "data: fresh, half of them dense": {**FRESH, "narrow": 0.5, "adjacent": 0.0},
+        "data: fresh, half of the unsorted ones hard": {**FRESH, "narrow": 0.0, "adjacent": 0.5},
+    },
+    "what the hard test needs": {  # one factor less at a time, and none of them
+        "everything": LOCAL,
+        "without the window": {**LOCAL, "window": 0},
+        "without worst-token pooling (mean)": {**LOCAL, "pooling": "mean"},
+        "without hard items in training": {**LOCAL, "adjacent": 0.0},
+        "without dense items in training": {**LOCAL, "narrow": 0.0},
+        "without smooth values to start with": {**LOCAL, "smooth": False},
+        "with sinusoidal positions instead": {**LOCAL, "encoding": "sinusoidal", "options": ""},
+        "with clipped bias instead": {**LOCAL, "encoding": "clipped"},
+        "the assignment's items instead": {**LOCAL, "data": "exact"},
+        "the assignment's items, squeezed": {**LOCAL, "data": "exact", "augment": "squeeze"},
+        "full attention and mean pooling": {**LOCAL, "window": 0, "pooling": "mean"},
+    },
+}
+
+
+def seeds_of(study):
+    seeds = SEEDS["encodings"] if study in ("plain", "augmented") else SEEDS.get(study, SEEDS["studies"])
+    return seeds[: quick(None, 1)]
+
+
+def runs():
+    """One row for each training that a study asks for: study, name, and the recipe; a recipe may serve several."""
+    return [
+        {"study": study, "name": name, "recipe": JudgeRecipe(seed=seed, **options)}
+        for study, judges in STUDIES.items()
+        for name, options in judges.items()
+        for seed in seeds_of(study)
+    ]
+
+
+# --- one training and what is asked of it ----------------------------------------------------------------------------
+
+
+def train(fields):
+    """The judge of these fields of a recipe, and what its training says about it."""
+    model, log = train_judge(JudgeRecipe(**fields), progress=False)
+    best = next(row for row in log["rows"] if row["step"] == log["best step"])
+    facts = {
+        "best step": log["best step"],
+        "training loss": best["training loss"],
+        "validation loss": best["validation loss"],
+        "validation accuracy": best["validation accuracy"],
+        "cpu seconds": log["cpu seconds"],
+        "weights": weights_hash(model),
+    }
+    return model, facts
+
+
+def train_and_develop(**fields):
+    """A candidate: validation and the development lengths, nothing else."""
+    model, facts = train(fields)
+    rows = []
+    for way in ways(model):
+        with asked(model, way):
+            rows += [{"way": way, **row} for row in evaluate(model, development_sets())]
+    return {**facts, "rows": rows}
+
+
+def train_and_examine(**fields):
+    """A judge of a study: every set at every length; asked in other ways, the longer ones of them."""
+    model, facts = train(fields)
+    test = examine(model, by_length(split_items("test")).values())
+    own, *others = ways(model)
+    rows = [{"way": own, **row} for row in evaluate(model, exact_sets() + fresh_sets() + dense_sets())]
+    beyond = [e for e in exact_sets() + fresh_sets(("swaps", "adjacent")) if e.length in LONG_LENGTHS]
+    for way in others:
+        with asked(model, way):
+            rows += [{"way": way, **row} for row in evaluate(model, beyond)]
+    return {**facts, **{f"test {name}": value for name, value in test.items()}, **position_facts(model), "rows": rows}
+
+
+def certify_seed(seed):
+    """One training with repair: does the certificate hold?"""
+    _, certificate, report = train_certified(seed, progress=False)
+    return {
+        "certified": certificate.certified,
+        "rounds of repair": len(report["repair"]) - 1,
+        "lowest sorted logit": certificate.lowest_sorted,
+        "highest unsorted logit": certificate.highest_unsorted,
+        "largest numerical difference": max(certificate.float_difference, certificate.table_difference),
+        "left to repair before": report["repair"][0]["sorted pieces"] + report["repair"][0]["missed descents"],
+        "cpu seconds": report["cpu seconds of training"] + report["cpu seconds of repair"],
+    }
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def split_rows(table, keys):
+    """A table whose column `rows` holds lists -> the table without it, and all rows under the keys of their list."""
+    rows = pd.concat(
+        [
+            pd.DataFrame(rows).assign(**{key: row[key] for key in keys})
+            for (_, row), rows in zip(table.iterrows(), table["rows"], strict=True)
+        ]
+    )
+    return table.drop(columns="rows"), rows[[*keys, *(column for column in rows if column not in keys)]]
+
+
+def choose():
+    """The candidates on validation and on the development lengths."""
+    named = [(name, JudgeRecipe(seed=seed, **options)) for name, options in CANDIDATES.items() for seed in CHOICE_SEEDS]
+    table = run_grid(train_and_develop, [asdict(recipe) for _, recipe in named], RESULTS / "grid")
+    table.insert(0, "name", [name for name, _ in named])
+    return split_rows(table, ["name", "seed"])
+
+
+def study():
+    """(trainings, evaluations): a row for each training of each study, and for each set that its judge has read."""
+    asked_for = runs()
+    recipes = {row["recipe"].key: row["recipe"] for row in asked_for}
+    results = run_grid(train_and_examine, [asdict(recipe) for recipe in recipes.values()], RESULTS / "grid")
+    results.insert(0, "key", list(recipes))
+    results, rows = split_rows(results, ["key"])
+    names = pd.DataFrame([{"study": r["study"], "name": r["name"], "key": r["recipe"].key} for r in asked_for])
+    return names.merge(results, on="key", validate="many_to_one"), rows
+
+
+def write_table(table, path):
+    with atomic_path(path) as temporary:
+        table.to_csv(temporary, index=False, float_format="%.5g")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m problem2.sweep", description=__doc__.splitlines()[0])
+    parser.add_argument("--publish", action="store_true", help="write to problem2/published what the notebook studies")
+    folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
+    for name, make in {"candidates": choose, "judges": study}.items():
+        trainings, rows = make()
+        write_table(trainings, folder / f"{name}.csv")
+        write_table(rows, folder / f"{name}_evaluated.csv")
+    seeds = [{"seed": seed} for seed in SEEDS["studies"]]
+    write_table(run_grid(certify_seed, seeds, RESULTS / "grid"), folder / "certificates.csv")
+    for name in ENCODINGS:
+        run = RESULTS / "runs" / JudgeRecipe(seed=0, encoding=name, **AUGMENTED).name
+        with atomic_path(folder / "judges" / f"{name}.safetensors") as temporary:
+            shutil.copyfile(run / "model.safetensors", temporary)
+    print(f"tables and weights in {folder}")
+
+
+if __name__ == "__main__":
+    main()
