@@ -36,3 +36,4 @@ clean:                    # remove what was made, never what was written
 
 bench: $(READY)           # what things cost, as ratios measured in one interleaved run
 	$(BIN)/python -W ignore -m problem1.bench
+	$(BIN)/python -m problem2.bench

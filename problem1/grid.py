@@ -58,7 +58,8 @@ def leave_with_parent():
 
 
 def row_file(function, configuration, folder):
-    key = json.dumps([function.__module__, function.__name__, configuration], sort_keys=True)
+    spec = sys.modules[function.__module__].__spec__  # its name is the same for `python -m` and for an import
+    key = json.dumps([spec.name if spec else function.__module__, function.__name__, configuration], sort_keys=True)
     return folder / f"{function.__name__}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
 
 

@@ -43,6 +43,15 @@ class Encoding(Positions):
             raise ValueError(f"trained is {trained}; the shortest sequence has 2 positions.")
         self.width, self.heads, self.window, self.trained = width, heads, window, trained
 
+    def told(self, length):
+        """(length, length) integers: what attention is told of a query's and a key's place, as one number."""
+        return torch.zeros(length, length, dtype=torch.int64)
+
+
+def differences(places):
+    """(length, length): place of the key minus place of the query."""
+    return places - places[:, None]
+
 
 def make_encoding(name, width, heads, window=None, trained=16, **options):
     """The encoding of this name; `options` are the arguments that its own class adds."""
@@ -113,6 +122,10 @@ class Absolute(Policies):
     def positions_of(self, x):
         """Where the tokens of x (B, length, M) stand: (length,) or (B, length)."""
         return self.places(x.shape[-2])
+
+    def told(self, length):
+        places = self.positions_of(torch.empty(1, length, 0)).round().long()
+        return places[:, None] * 10_000 + places  # both of them
 
     def rows(self, positions):
         """What to add at these positions: (..., M)."""
@@ -204,6 +217,10 @@ class Randomized(Absolute, name="randomized", label="randomized sinusoidal"):
             raise ValueError(f"length {length} does not fit into {self.span} random positions; choose a larger span.")
         return torch.rand(batch, self.span).topk(length, sorted=False).indices.sort().values
 
+    def told(self, length):  # no single position matters: in which of `trained` parts of the range
+        places = (self.positions_of(torch.empty(1, length, 0)) * self.trained / self.span).long()
+        return places[:, None] * 10_000 + places
+
     def rows(self, positions):
         return sinusoids(positions, self.width)
 
@@ -226,6 +243,9 @@ class Rope(Policies, name="rope", label="RoPE"):
         if width // heads % 2:
             raise ValueError(f"heads of width {width // heads} cannot be turned in pairs; it must be even.")
 
+    def told(self, length):
+        return differences(self.places(length)).round().long()
+
     def rotate(self, q, k):
         return self.turn(q), self.turn(k)
 
@@ -235,8 +255,11 @@ class Rope(Policies, name="rope", label="RoPE"):
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
-class Alibi(Encoding, name="alibi", label="ALiBi, symmetric"):
+class Alibi(Encoding, name="alibi", label="ALiBi (symmetric)"):
     """Minus distance times a fixed slope per head, 2^(-8h/H) for h = 1..H, the same to the left and to the right."""
+
+    def told(self, length):
+        return differences(torch.arange(length)).abs()
 
     def scores(self, q, k):
         slopes = 2.0 ** (-8 * torch.arange(1, self.heads + 1) / self.heads)
@@ -250,9 +273,10 @@ class T5(Policies, name="t5", label="T5 buckets"):
 
     untrained   buckets that training never reached are used as they were initialised
     clamp       distances beyond trained - 1 count as the nearest of these
+    rescale     distances are squeezed into the trained ones, rounded towards zero
     """
 
-    policies = ("untrained", "clamp")
+    policies = ("untrained", "clamp", "rescale")
 
     def __init__(self, width, heads, beyond="untrained", buckets=32, farthest=128, **shared):
         super().__init__(width, heads, beyond, **shared)
@@ -270,11 +294,19 @@ class T5(Policies, name="t5", label="T5 buckets"):
         bucket = torch.where(distance.abs() < exact, distance.abs(), widening.clamp(max=half - 1))
         return bucket + half * (distance > 0)
 
-    def scores(self, q, k):
-        distances = self.distances(q, k)
+    def counted(self, distances, length):
+        """The distances as the policy has them."""
         if self.beyond == "clamp":
-            distances = distances.clamp(1 - self.trained, self.trained - 1)
-        return self.bias[:, self.bucket(distances)][None]
+            return distances.clamp(1 - self.trained, self.trained - 1)
+        if self.beyond == "rescale" and length > self.trained:
+            return (distances * ((self.trained - 1) / (length - 1))).trunc().long()
+        return distances
+
+    def told(self, length):
+        return self.bucket(self.counted(differences(torch.arange(length)), length))
+
+    def scores(self, q, k):
+        return self.bias[:, self.bucket(self.counted(self.distances(q, k), k.shape[-2]))][None]
 
 
 class Relative(Encoding):
@@ -286,12 +318,15 @@ class Relative(Encoding):
             raise ValueError(f"clip is {clip}; it must be at least 1, to tell left from right.")
         self.clip = clip
 
+    def told(self, length):
+        return differences(torch.arange(length)).clamp(-self.clip, self.clip)
+
     def index(self, q, k):
         """0..2 clip: 0 for far left, `clip` for the token itself."""
         return self.distances(q, k).clamp(-self.clip, self.clip) + self.clip
 
 
-class ClippedBias(Relative, name="clipped", label="relative bias, clipped"):
+class ClippedBias(Relative, name="clipped", label="relative bias (clipped)"):
     """A learned bias per head and clipped distance."""
 
     def __init__(self, width, heads, clip=2, **shared):
@@ -302,7 +337,7 @@ class ClippedBias(Relative, name="clipped", label="relative bias, clipped"):
         return self.bias[:, self.index(q, k)][None]
 
 
-class Shaw(Relative, name="shaw", label="Shaw, clipped"):
+class Shaw(Relative, name="shaw", label="Shaw (clipped)"):
     """A learned key per head and clipped distance, in every layer its own: q . (k + a) / sqrt(D)."""
 
     per_layer = True

@@ -1,9 +1,12 @@
 """How good is a judge? One row for each set of sequences, in which a constant answer cannot hide.
 
-development   lengths that the assignment does not ask about: what is chosen is chosen on these, or on validation
-exact         the assignment's test items of lengths 8, 12, 16 and its long sets; read when everything is chosen
-fresh         new sets of the same lengths and longer, unsorted in any way; "adjacent" is the hard test
-dense         length 16, but values as dense as 0..99 are at a greater length: density without unseen positions
+    development   lengths that the assignment does not ask about: what is chosen is chosen on these, or on validation
+    exact         the assignment's test items of lengths 8, 12, 16 and its long sets; read when everything is chosen
+    fresh         new sets of the same lengths and longer, unsorted in any way; "adjacent" is the hard test
+    pieces        16 neighbouring values cut out of longer sequences: as dense as those, but nothing else is new
+    narrow        length 16, all values from a narrow window: how fine are the differences that a judge can see?
+
+A trained judge can also be asked in another way about what is longer than its training (`asked`).
 """
 
 import contextlib
@@ -22,6 +25,7 @@ from problem2.dataset import (
     VOCABULARY,
     Group,
     by_length,
+    is_sorted,
     long_items,
     make_items,
     split_items,
@@ -32,6 +36,7 @@ from problem2.train import run_groups
 DEVELOPMENT_LENGTHS = (24, 48, 96)
 LENGTHS = (8, 12, 16, *LONG_LENGTHS)
 CONTROLS = ("swaps", "adjacent", "reversed", "half-rotated")
+LONGEST_TRAINED = TRAINING_LENGTHS[1]
 SIZE = quick(500, 60)  # of a development or fresh set
 DEVELOPMENT_SEED, FRESH_SEED = 7, 2_026
 
@@ -62,8 +67,14 @@ def development_sets():
 
 
 @functools.cache
+def test_groups():
+    """{length: Group} of the assignment's test items."""
+    return by_length(split_items("test"))
+
+
+@functools.cache
 def exact_sets():
-    inside = by_length(split_items("test"))
+    inside = test_groups()
     groups = inside | {length: by_length(long_items(length))[length] for length in LONG_LENGTHS}
     return [Examination("exact", "swaps", length, groups[length]) for length in LENGTHS]
 
@@ -72,14 +83,28 @@ def fresh_sets(kinds=CONTROLS, lengths=LENGTHS, size=SIZE):
     return [Examination("fresh", kind, length, fresh_group(kind, length, size)) for kind in kinds for length in lengths]
 
 
-def dense_sets():
-    """`length` is the length at which 0..99 would be as dense as the values are here."""
-    longest = TRAINING_LENGTHS[1]
-    widths = {length: VOCABULARY * longest // length for length in LONG_LENGTHS}
+def piece_sets():
+    """`length` is that of the sequences out of whose middle the pieces are cut."""
+    sets = []
+    for length in LONG_LENGTHS:
+        start = (length - LONGEST_TRAINED) // 2
+        pieces = fresh_group("swaps", length).tokens[:, start : start + LONGEST_TRAINED]
+        sets.append(Examination("pieces", "swaps", length, Group(pieces, is_sorted(pieces))))
+    return sets
+
+
+def narrow_sets():
+    """`length` is the length at which as many items share a value of 0..99 as do here."""
+    widths = {length: VOCABULARY * LONGEST_TRAINED // length for length in LONG_LENGTHS}
     return [
-        Examination("dense", "swaps", length, fresh_group("swaps", longest, values=(50 - width // 2, 49 + width // 2)))
+        Examination("narrow", "swaps", length, fresh_group("swaps", LONGEST_TRAINED, values=(50, 49 + width)))
         for length, width in widths.items()
     ]
+
+
+def all_sets():
+    """What every judge of a study is examined on."""
+    return exact_sets() + fresh_sets() + piece_sets() + narrow_sets()
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------
@@ -133,20 +158,25 @@ def ways(model):
 @contextlib.contextmanager
 def asked(model, way):
     """While this lasts, `model` deals with long sequences in this way: by another policy of its encoding, or with its
-    logits sharpened by log(length) / log(trained), so that more keys do not dilute what attention finds.
+    queries made longer by log(length) / log(trained), so that more keys dilute less what attention finds (a bias that
+    an encoding adds to the logits stays as it is).
     """
-    own, trained = ways(model)[0], model.positions.trained
+    own, *others = ways(model)
+    if way not in (own, *others):
+        raise ValueError(f"way is {way!r}; this judge can be asked {', '.join([own, *others])}.")
+    trained = model.positions.trained
 
     def sharpen(linear, inputs, queries):
         return queries * max(1, math.log(queries.shape[-2]) / math.log(trained))
 
     hooks = [block.attention.query.register_forward_hook(sharpen) for block in model.blocks if way == SHARPENED]
-    if way not in (own, SHARPENED):
+    policy = way in others and way != SHARPENED
+    if policy:
         model.positions.beyond = way
     try:
         yield model
     finally:
         for hook in hooks:
             hook.remove()
-        if way not in (own, SHARPENED):
+        if policy:
             model.positions.beyond = own

@@ -66,7 +66,7 @@ def position_logits(model, positions):
 
 
 def position_facts(model):
-    """How much of the position term of a judge with sinusoidal rows depends on the distance only, in and beyond range."""
+    """How much of the position term of a judge with sinusoidal rows depends on the distance only, at three lengths."""
     if not isinstance(model.positions, Absolute) or isinstance(model.positions, Learned):
         return {}
     facts = {"share of W in the invariant subspace": float(invariant_share(position_matrices(model)).mean())}
@@ -75,3 +75,23 @@ def position_facts(model):
         heads = [share_of_distance(logits) for logits in position_logits(model, positions)]
         facts[f"logits explained by distance, length {length}"] = float(np.mean(heads))
     return facts
+
+
+def news(encoding, length):
+    """How new a sequence of this length is to attention, measured against the longest trained one.
+
+    never told    share of the query-key pairs of which attention is told something that it was never told in training
+    other mix     half of the summed differences between the shares of all that it is told (total variation): 0 if it is
+                  told the same things equally often, 1 if nothing is the same
+    """
+    values, counts = zip(
+        *(encoding.told(n).unique(return_counts=True) for n in (encoding.trained, length)), strict=True
+    )
+    before, now = (
+        dict(zip(value.tolist(), (count / count.sum()).tolist(), strict=True))
+        for value, count in zip(values, counts, strict=True)
+    )
+    return {
+        "never told": sum(share for value, share in now.items() if value not in before),
+        "other mix": sum(abs(now.get(value, 0) - before.get(value, 0)) for value in before | now) / 2,
+    }

@@ -15,9 +15,19 @@ from problem1.grid import run_grid
 from problem1.settings import quick
 from problem1.storage import atomic_path, weights_hash
 from problem2.certificate import PUBLISHED
-from problem2.dataset import LONG_LENGTHS, by_length, split_items
+from problem2.dataset import LONG_LENGTHS
 from problem2.encodings import ENCODINGS
-from problem2.evaluation import asked, dense_sets, development_sets, evaluate, exact_sets, examine, fresh_sets, ways
+from problem2.evaluation import (
+    all_sets,
+    asked,
+    development_sets,
+    evaluate,
+    exact_sets,
+    examine,
+    fresh_sets,
+    test_groups,
+    ways,
+)
 from problem2.mathematics import position_facts
 from problem2.repair import train_certified
 from problem2.train import RESULTS, JudgeRecipe, train_judge
@@ -66,7 +76,7 @@ CANDIDATES = {
         for name in ("plain", "augmented")
     },
     **{
-        f"{ENCODINGS[encoding].label} at {clip}": {"encoding": encoding, "options": f"clip={clip}"}
+        f"{encoding}, clip {clip}": {"encoding": encoding, "options": f"clip={clip}"}
         for encoding, clips in CLIPS.items()
         for clip in clips
     },
@@ -77,6 +87,9 @@ STUDIES = {
     "plain": {name: {"encoding": name} for name in ENCODINGS},
     "augmented": {name: {"encoding": name, **AUGMENTED} for name in ENCODINGS},
     "assignment shape": {name: {"encoding": name, "shape": "assignment", **AUGMENTED} for name in ASSIGNED},
+    "how many distances are told apart": {
+        str(clip): {"encoding": "clipped", "options": f"clip={clip}"} for clip in (1, 2, 4, 8, 15)
+    },
     "what breaks sinusoidal": {  # one factor at a time
         "as it is": SINUSOIDAL,
         "positions: every one to 255 seen, in runs of 16": {
@@ -155,9 +168,9 @@ def train_and_develop(**fields):
 def train_and_examine(**fields):
     """A judge of a study: every set at every length; asked in other ways, the longer ones of them."""
     model, facts = train(fields)
-    test = examine(model, by_length(split_items("test")).values())
+    test = examine(model, test_groups().values())
     own, *others = ways(model)
-    rows = [{"way": own, **row} for row in evaluate(model, exact_sets() + fresh_sets() + dense_sets())]
+    rows = [{"way": own, **row} for row in evaluate(model, all_sets())]
     beyond = [e for e in exact_sets() + fresh_sets(("swaps", "adjacent")) if e.length in LONG_LENGTHS]
     for way in others:
         with asked(model, way):
@@ -225,12 +238,19 @@ def main():
         trainings, rows = make()
         write_table(trainings, folder / f"{name}.csv")
         write_table(rows, folder / f"{name}_evaluated.csv")
-    seeds = [{"seed": seed} for seed in SEEDS["studies"]]
+    seeds = [{"seed": seed} for seed in seeds_of("certified")]
     write_table(run_grid(certify_seed, seeds, RESULTS / "grid"), folder / "certificates.csv")
-    for name in ENCODINGS:
-        run = RESULTS / "runs" / JudgeRecipe(seed=0, encoding=name, **AUGMENTED).name
-        with atomic_path(folder / "judges" / f"{name}.safetensors") as temporary:
-            shutil.copyfile(run / "model.safetensors", temporary)
+    copies = {
+        f"judges/{name}.safetensors": RESULTS
+        / "runs"
+        / JudgeRecipe(seed=0, encoding=name, **AUGMENTED).name
+        / "model.safetensors"
+        for name in ENCODINGS
+    }
+    copies |= {name: RESULTS / "certified" / "seed0" / name for name in ("judge.safetensors", "certificate.json")}
+    for name, source in copies.items():
+        with atomic_path(folder / name) as temporary:
+            shutil.copyfile(source, temporary)
     print(f"tables and weights in {folder}")
 
 

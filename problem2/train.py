@@ -258,10 +258,12 @@ def accuracy(model, items):
     return validate_on(items)(model)["accuracy"]
 
 
-def write_deliverables(log, folder):
-    """The assignment's files of one encoding."""
-    write_json(folder / "training_log.json", log)
-    save_figure(plot_log(log), folder / "training_curves.png")
+def write_training(log, folder):
+    """The assignment's files of one encoding. Returns their paths."""
+    files = folder / "training_log.json", folder / "training_curves.png"
+    write_json(files[0], log)
+    save_figure(plot_log(log), files[1])
+    return files
 
 
 def main():
@@ -275,7 +277,7 @@ def main():
         folder = arguments.folder or RESULTS / "runs" / recipe.name
         model, log = train_judge(recipe, folder, arguments.fresh)
         if not arguments.folder:
-            write_deliverables(log, RESULTS / recipe.encoding)
+            write_training(log, RESULTS / recipe.encoding)
     print(f"{'test accuracy, lengths 8-16':30} {accuracy(model, split_items('test')):.4f}")
     print(f"{'CPU seconds':30} {log['cpu seconds']:.0f}\n{'run':30} {folder}")
 

@@ -73,6 +73,16 @@ def test_a_row_holds_its_configuration(tmp_path):
     assert [file.name for file in tmp_path.glob(".*")] == []  # no temporary file is left
 
 
+def test_a_module_finds_its_rows_as_a_command_and_as_an_import(tmp_path):
+    code = "from problem1.grid import row_file\ndef run(): pass\nprint(row_file(run, {}, __import__('pathlib').Path()))"
+    (tmp_path / "somewhere.py").write_text(code)
+    ways = [["-m", "somewhere"], ["-c", "import somewhere"]]
+    names = [
+        subprocess.run([sys.executable, *way], capture_output=True, text=True, cwd=tmp_path).stdout for way in ways
+    ]
+    assert names[0] == names[1] != ""
+
+
 def test_quick_looks_write_to_a_folder_of_their_own():
     code = "from problem1.train import RESULTS, AdderRecipe; from problem1.settings import banner; "
     code += "print(RESULTS.name, AdderRecipe().steps < 1000, 'QUICK' in banner())"

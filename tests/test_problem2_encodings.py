@@ -87,6 +87,9 @@ def test_a_new_class_registers_itself_and_one_without_a_name_does_not():
         ({"name": "none", "trained": 1}, "trained is 1; the shortest sequence has 2 positions."),
         ({"name": "sinusoidal", "width": 33}, "width is 33; sines and cosines come in pairs, so it must be even."),
         ({"name": "rope", "width": 36}, "heads of width 9 cannot be turned in pairs; it must be even."),
+        ({"name": "rope", "beyond": "clamp"}, "beyond is 'clamp'; encoding rope knows extend, rescale."),
+        ({"name": "t5", "beyond": "extend"}, "beyond is 'extend'; encoding t5 knows untrained, clamp, rescale."),
+        ({"name": "sinusoidal", "shift": -1}, "shift is -1; it must be 0 or more."),
     ],
 )
 def test_what_does_not_fit_gets_one_sentence(arguments, sentence):
@@ -204,6 +207,32 @@ def test_rescaling_squeezes_long_sequences_into_the_trained_positions_and_leaves
     same(positions, torch.arange(61) / 4)
 
 
+def test_a_shift_moves_each_training_sequence_as_a_whole_by_an_offset_of_its_own():
+    encoding = make("sinusoidal", shift=20).train()
+    positions = positions_read_back(added(encoding, 12, batch=400))
+    offsets = positions[:, :1]
+    assert torch.equal(positions, offsets + torch.arange(12))
+    assert set(offsets.flatten().tolist()) == set(range(20))  # every one of them, and none beyond
+    assert offsets.flatten().bincount().max() < 50  # 20 each, standard deviation 4.4
+
+
+def test_a_shift_is_drawn_anew_from_torchs_generator():
+    encoding = make("sinusoidal", shift=241).train()
+    torch.manual_seed(3)
+    first, second = added(encoding, 16, batch=8), added(encoding, 16, batch=8)
+    torch.manual_seed(3)
+    assert torch.equal(added(encoding, 16, batch=8), first) and not torch.equal(first, second)
+
+
+def test_nothing_is_shifted_after_training_or_without_a_shift():
+    shifted, plain = make("sinusoidal", shift=50), make("sinusoidal")
+    for length in (16, 64):
+        assert torch.equal(added(shifted, length, batch=8), added(plain, length, batch=8))
+    before = torch.get_rng_state()
+    assert torch.equal(added(make("sinusoidal").train(), 16, batch=8), added(plain, 16, batch=8))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_learned_positions_beyond_training_follow_the_stated_policy():
     encoding = make("learned")
     table = encoding.table
@@ -266,6 +295,24 @@ def test_rope_turns_complex_numbers():
             same(after[1, 2, t, 2 * i : 2 * i + 2], torch.tensor([number.real, number.imag]))
 
 
+def test_rescaled_rope_turns_by_positions_squeezed_into_the_trained_ones():
+    encoding, (q, k) = make("rope", beyond="rescale"), queries_and_keys(64)
+    turned, turned_keys = encoding.rotate(q, k)
+    for t, i in [(0, 0), (1, 0), (21, 1), (50, 2), (63, 0), (63, 3)]:
+        turn = cmath.exp(1j * (t * 15 / 63) / 10_000 ** (2 * i / D))
+        for before, after in ((q, turned), (k, turned_keys)):
+            number = complex(*before[1, 2, t, 2 * i : 2 * i + 2].tolist()) * turn
+            same(after[1, 2, t, 2 * i : 2 * i + 2], torch.tensor([number.real, number.imag]))
+
+
+def test_rescaling_rope_changes_nothing_at_trained_lengths():
+    plain, rescaled = make("rope"), make("rope", beyond="rescale")
+    assert plain.beyond == "extend"
+    for length, unchanged in ((2, True), (8, True), (16, True), (17, False), (64, False)):
+        q, k = queries_and_keys(length)
+        assert torch.equal(logits(plain, q, k), logits(rescaled, q, k)) is unchanged
+
+
 def test_alibi_is_minus_slope_times_distance():
     bias = make("alibi").scores(*queries_and_keys()).expand(1, HEADS, LENGTH, LENGTH)
     for head, slope in enumerate([1 / 4, 1 / 16, 1 / 64, 1 / 256]):
@@ -291,6 +338,39 @@ def test_t5_buckets_follow_the_published_rule():
     bias = encoding.scores(*queries_and_keys(40)).expand(1, HEADS, 40, 40)
     for i, j in [(0, 39), (39, 0), (5, 5), (5, 6)]:
         same(bias[0, :, i, j], encoding.bias[:, t5_bucket(j - i)])
+
+
+@pytest.mark.parametrize("trained", [16, 17])
+def test_clamped_t5_gives_untrained_distances_the_bias_of_the_farthest_trained_one(trained):
+    encoding, (q, k) = make("t5", beyond="clamp", trained=trained), queries_and_keys(64)
+    bias = encoding.scores(q, k).expand(1, HEADS, 64, 64)[0]
+    for distance in range(-63, 64):
+        clamped = max(min(distance, trained - 1), 1 - trained)
+        along = bias.diagonal(distance, 1, 2)  # H, and every query with a key at this distance
+        same(along, encoding.bias[:, t5_bucket(clamped), None].expand_as(along))
+
+
+def test_rescaled_t5_squeezes_distances_into_the_trained_ones():
+    encoding, (q, k) = make("t5", beyond="rescale"), queries_and_keys(31)
+    bias = encoding.scores(q, k)
+    for i, j in ((0, 30), (30, 0), (7, 8), (20, 3), (5, 5)):  # 31 positions squeezed into 16: half of every distance
+        same(bias[0, :, i, j], encoding.bias[:, t5_bucket(int((j - i) / 2))])
+    q, k = queries_and_keys(16)
+    same(encoding.scores(q, k), encoding.bias[:, encoding.bucket(encoding.distances(q, k))][None])
+
+
+def test_untrained_t5_is_the_default_and_clamping_leaves_trained_distances_alone():
+    encoding, (q, k) = make("t5"), queries_and_keys(64)
+    assert encoding.beyond == "untrained"
+    bias = encoding.scores(q, k).expand(1, HEADS, 64, 64)[0]
+    for distance in range(-63, 64):
+        along = bias.diagonal(distance, 1, 2)
+        same(along, encoding.bias[:, t5_bucket(distance), None].expand_as(along))
+    encoding.beyond = "clamp"
+    clamped = encoding.scores(q, k).expand(1, HEADS, 64, 64)[0]
+    near = (torch.arange(64)[None] - torch.arange(64)[:, None]).abs() < 16
+    assert torch.equal(clamped[:, near], bias[:, near])
+    assert not torch.equal(clamped, bias)
 
 
 def test_clipped_bias_has_one_number_per_head_and_clipped_distance():

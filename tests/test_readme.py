@@ -3,8 +3,12 @@
 import re
 from pathlib import Path
 
+import pandas as pd
+
 from problem1.sweep import published_tables, seed_summary
-from problem1.words import span
+from problem1.words import listing, span
+from problem2.analysis import evaluated
+from problem2.dataset import LONG_LENGTHS
 from problem2.encodings import ENCODINGS
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +36,23 @@ def test_headline_results_are_those_of_the_tables():
     assert own["carries"].max() < 0.05 and "self-attention heads never" in README
     crosses, carriers = summary["of them cross heads"].sum(), summary["heads that a digit follows"].sum()
     assert f"{crosses} of the {carriers} heads" in README
+
+
+def test_results_of_problem_2_are_those_of_the_tables():
+    beyond = evaluated("plain", set="exact", length=LONG_LENGTHS)
+    lowest = beyond.groupby("name", sort=False)["accuracy"].min()
+    survivors = [ENCODINGS[name].label for name in ENCODINGS if lowest[name] >= 0.998]
+    assert f"at least 99.8 %: {listing(survivors)}." in README and beyond["seed"].nunique() == 5
+    augmented = evaluated("augmented", set="exact", length=LONG_LENGTHS)
+    sinusoidal = pd.concat([beyond, augmented]).query("name == 'sinusoidal'")["one class"]
+    assert f"one class only in {sinusoidal.sum()} of {len(sinusoidal)} examinations" in README
+    learned = augmented.query("name == 'learned' and length == 32")["accuracy"].mean()
+    assert f"a clamped learned table still gets {learned:.0%} right" in README
+    rescaled = evaluated("augmented", way="rescale", set="exact", name=["sinusoidal", "learned"], length=LONG_LENGTHS)
+    assert f"get at least {rescaled['accuracy'].min():.1%} when positions are rescaled" in README
+    hard = evaluated("plain", set="fresh", kind="adjacent", length=256)
+    hard = hard[hard["name"].isin([name for name in ENCODINGS if lowest[name] >= 0.998])]
+    assert f"they are right {hard['accuracy'].mean():.0%} of the time at 256" in README
 
 
 def test_links_lead_somewhere():
