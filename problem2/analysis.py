@@ -60,20 +60,27 @@ def over_seeds(rows, by, value="accuracy"):
     return table.reset_index()
 
 
-def in_words(row):
+def in_words(row, form=".3f"):
     """'0.998 ± 0.001', and whether judges answered one class only: such a number is a class share."""
-    text = number(row["mean"], ".3f") + (f" ± {number(row['std'], '.3f')}" if row["seeds"] > 1 else "")
+    text = number(row["mean"], form) + (f" ± {number(row['std'], form)}" if row["seeds"] > 1 else "")
     if row["one class"] == row["seeds"]:
         return text + " (one class)"
     return text + (f" ({row['one class']} of {row['seeds']} one class)" if row["one class"] else "")
 
 
-def by_length(rows, value="accuracy", index="name", columns="length"):
-    """A table in words: a row for each name, a column for each length, mean and standard deviation over the seeds."""
-    table = over_seeds(rows, [index, columns], value)
-    table["cell"] = table.apply(in_words, axis=1)
+def in_short(row, form=".3f"):
+    """'0.998', or '0.500¹' if at least half of the judges answered one class only."""
+    return number(row["mean"], form) + ("¹" if 2 * row["one class"] >= row["seeds"] else "")
+
+
+def by_length(rows, value="accuracy", index="name", columns="length", cell=in_words, **form):
+    """A table in words: a row for each name, a column for each length, over the seeds."""
+    columns = [columns] if isinstance(columns, str) else columns
+    table = over_seeds(rows, [index, *columns], value)
+    table["cell"] = [cell(row, **form) for _, row in table.iterrows()]
     order = list(dict.fromkeys(table[index]))
-    return table.pivot(index=index, columns=columns, values="cell").loc[order]
+    wide = table.pivot(index=index, columns=columns, values="cell").loc[order]
+    return wide[list(dict.fromkeys(table[columns].itertuples(index=False, name=None)))] if columns[1:] else wide
 
 
 def labelled(table):
@@ -174,8 +181,8 @@ def write_deliverables(live, folder=RESULTS):
     for encoding, (_, log) in live.items():
         files += write_training(log, folder / encoding)
     rows = evaluated("augmented", set="exact")
-    columns = ["length", "seed", "accuracy", "balanced accuracy", "AUROC", "share answered sorted", "one class"]
-    results = {name: part[columns].to_dict("records") for name, part in rows.groupby("name", sort=False)}
+    described = ["study", "name", "key", "way", "set", "kind"]
+    results = {name: part.drop(columns=described).to_dict("records") for name, part in rows.groupby("name", sort=False)}
     files.append(extrapolation / "extrapolation_results.json")
     write_json(files[-1], results)
     before, after = rows_before_and_after(live_recipe("learned"), live["learned"][0])

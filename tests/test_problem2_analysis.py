@@ -1,5 +1,7 @@
 """Tables, figures and files of problem 2."""
 
+import json
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -52,6 +54,10 @@ def test_a_constant_answer_is_named_wherever_a_number_stands():
     assert table.loc["a", 32] == "0.800 ± 0.141" and table.loc["a", 64] == "1.000 ± 0.000"
     assert table.loc["b", 32] == "0.454 ± 0.000 (one class)"
     assert table.loc["b", 64].endswith("(1 of 2 one class)")
+    short = by_length(example_rows(), cell=analysis.in_short)
+    assert short.loc["a"].tolist() == ["0.800", "1.000"] and short.loc["b"].tolist() == ["0.454¹", "0.557¹"]
+    both = by_length(example_rows(), columns=["seed", "length"], form=".1f")
+    assert both.columns.tolist() == [(0, 32), (0, 64), (1, 32), (1, 64)] and both.loc["b", (1, 64)] == "0.6"
     assert in_words({"mean": 0.5, "std": np.nan, "seeds": 1, "one class": 1}) == "0.500 (one class)"
 
 
@@ -185,6 +191,11 @@ def test_the_deliverable_files_have_the_assignments_names(tmp_path):
         assert f"extrapolation/extrapolation_{file}" in names
     assert {"extrapolation/encoding_comparison.png", "extrapolation/learned_position_embeddings.png"} <= names
     assert all(file.stat().st_size > 0 for file in files)
+    results = json.loads((tmp_path / "extrapolation" / "extrapolation_results.json").read_text())
+    assert set(results) == set(ENCODINGS)
+    row = next(row for row in results["sinusoidal"] if row["length"] == 256 and row["seed"] == 0)
+    assert row["accuracy"] == pytest.approx(1 - row["share sorted"]) and row["one class"] is True
+    assert row["low"] < row["accuracy"] < row["high"] and row["AUROC"] > 0 and row["share answered sorted"] == 0
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
