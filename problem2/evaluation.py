@@ -67,14 +67,14 @@ def development_sets():
 
 
 @functools.cache
-def test_groups():
+def grouped_test_items():
     """{length: Group} of the assignment's test items."""
     return by_length(split_items("test"))
 
 
 @functools.cache
 def exact_sets():
-    inside = test_groups()
+    inside = grouped_test_items()
     groups = inside | {length: by_length(long_items(length))[length] for length in LONG_LENGTHS}
     return [Examination("exact", "swaps", length, groups[length]) for length in LENGTHS]
 

@@ -25,7 +25,7 @@ from problem2.evaluation import (
     exact_sets,
     examine,
     fresh_sets,
-    test_groups,
+    grouped_test_items,
     ways,
 )
 from problem2.mathematics import position_facts
@@ -168,7 +168,7 @@ def train_and_develop(**fields):
 def train_and_examine(**fields):
     """A judge of a study: every set at every length; asked in other ways, the longer ones of them."""
     model, facts = train(fields)
-    test = examine(model, test_groups().values())
+    test = examine(model, grouped_test_items().values())
     own, *others = ways(model)
     rows = [{"way": own, **row} for row in evaluate(model, all_sets())]
     beyond = [e for e in exact_sets() + fresh_sets(("swaps", "adjacent")) if e.length in LONG_LENGTHS]
