@@ -353,14 +353,8 @@ def test_clamped_t5_gives_untrained_distances_the_bias_of_the_farthest_trained_o
 def test_rescaled_t5_squeezes_distances_into_the_trained_ones():
     encoding, (q, k) = make("t5", beyond="rescale"), queries_and_keys(31)
     bias = encoding.scores(q, k)
-    for i, j in (
-        (0, 30),
-        (30, 0),
-        (7, 8),
-        (8, 7),
-        (20, 3),
-        (5, 5),
-    ):  # 31 positions squeezed into 16: half of every distance
+    pairs = ((0, 30), (30, 0), (7, 8), (8, 7), (20, 3), (5, 5))
+    for i, j in pairs:  # 31 positions squeezed into 16: half of every distance
         same(bias[0, :, i, j], encoding.bias[:, t5_bucket(int((j - i) / 2))])
     q, k = queries_and_keys(16)
     same(encoding.scores(q, k), encoding.bias[:, encoding.bucket(encoding.distances(q, k))][None])
