@@ -80,7 +80,10 @@ CANDIDATES = {
         for encoding, clips in CLIPS.items()
         for clip in clips
     },
+    "sinusoidal, augmented, shifted": {**SINUSOIDAL, "options": "shift=256"},
     **{f"local, {steps:,} steps": {**LOCAL, "steps": steps} for steps in (1_280, 2_560)},
+    "local, 1,280 steps, clipped bias": {**LOCAL, "steps": 1_280, "encoding": "clipped"},
+    "local, 1,280 steps, no window": {**LOCAL, "steps": 1_280, "window": 0},
 }
 
 STUDIES = {
