@@ -92,6 +92,18 @@ def accuracy_without(model, pairs, names, patches=None):
     return {key: float(value) for key, value in mean_interval(answers_right(trace.logits, target)).items()}
 
 
+def renumber_heads(model, site, order):
+    """Give the heads of a site other numbers, in place: head i becomes what head order[i] was."""
+    attention = model.blocks[site].attention
+    with torch.no_grad():
+        for linear in (attention.query, attention.key, attention.value):
+            for part in (linear.weight, linear.bias):
+                part.copy_(part.unflatten(0, (attention.heads, -1))[order].flatten(0, 1))
+        weight = attention.output.weight  # its columns belong to the heads
+        weight.copy_(weight.unflatten(1, (attention.heads, -1))[:, order].flatten(1))
+    return model
+
+
 # --- several heads ---------------------------------------------------------------------------------------------------
 
 

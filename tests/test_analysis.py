@@ -16,6 +16,7 @@ from problem1.ablation import (
     prunable_alone,
     random_pruning,
     ranked,
+    renumber_heads,
     right_without,
 )
 from problem1.analysis import unseen_pairs
@@ -44,6 +45,17 @@ def validation():
 
 
 # --- removing heads ---
+
+
+@torch.inference_mode()
+def test_the_number_of_a_head_means_nothing(adder, pairs):
+    """Renumbered, the adder computes the same, and the head that was number 2 is removed as number 0."""
+    source, target = encode_pairs(pairs)
+    written, other = decoder_input(target), renumber_heads(copy.deepcopy(adder), 3, [2, 0, 3, 1])
+    assert torch.allclose(adder(source, written), other(source, written), atol=1e-4)
+    before, after = adder(source, written, adder.gates(14)), other(source, written, other.gates(12))
+    assert torch.allclose(before, after, atol=1e-4)
+    assert not torch.allclose(before, other(source, written, other.gates(14)), atol=1e-2)
 
 
 @torch.inference_mode()
