@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800 -p no:xdist
 
-.PHONY: setup report test unit nbval notebooks bench clean
+.PHONY: setup report test unit nbval nbval-matrix notebooks bench clean
 
 setup: $(READY)
 
@@ -14,8 +14,8 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --editable .
 	@touch $@
 
-report: $(READY)          # run the notebooks; executed copies go to report/, the assignment's files to problemN/results/
-	$(BIN)/python notebooks/run.py
+report: $(READY)          # run the notebooks and make report.pdf; also QUICK=1, CODE=1, NOTEBOOKS="problem1 problem2"
+	$(BIN)/python notebooks/run.py $(NOTEBOOKS) $(if $(filter-out 0,$(CODE)),--code)
 
 test: unit nbval
 
@@ -27,11 +27,14 @@ unit: $(READY)
 nbval: $(READY)           # do the notebooks still print what is stored in them?
 	$(BIN)/python -m pytest $(NBVAL) notebooks
 
+nbval-matrix: $(READY)    # and on other machines? One core, two cores, again, another CPU's arithmetic; takes long
+	$(BIN)/python notebooks/nbval_matrix.py $(NOTEBOOKS)
+
 notebooks: $(READY)       # renew the outputs stored in the notebooks
 	$(BIN)/python notebooks/run.py --in-place
 
 clean:                    # remove what was made, never what was written
-	rm -rf .venv report report-quick problem*/results problem*/results-quick *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv report report-quick report.pdf report-quick.pdf problem*/results problem*/results-quick *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 bench: $(READY)           # what things cost, as ratios measured in one interleaved run
