@@ -69,7 +69,7 @@ def printed(text):
 def picture(data, suffix, folder, description):
     file = folder / f"{len(list(folder.iterdir()))}{suffix}"
     file.write_bytes(data)
-    return f'picture("{file.name}", {string(description)})'
+    return f'picture.with("{file.name}", {string(description)})'
 
 
 def pieces_of(output, folder, chapter):
@@ -105,9 +105,9 @@ def with_pictures(cell, folder):
         file = HERE / name
         if attached:
             kind, data = next(iter(attached.items()))
-            return f"\n\n{raw('#' + picture(base64.b64decode(data), SHARPEST_FIRST[kind], folder, words))}\n\n"
+            return f"\n\n{raw(f'#{picture(base64.b64decode(data), SHARPEST_FIRST[kind], folder, words)}()')}\n\n"
         if file.is_file():
-            return f"\n\n{raw('#' + picture(file.read_bytes(), file.suffix, folder, words))}\n\n"
+            return f"\n\n{raw(f'#{picture(file.read_bytes(), file.suffix, folder, words)}()')}\n\n"
         return words
 
     return re.sub(r"!\[([^\]]*)\]\(([^)\s]+)[^)]*\)", copied, cell.source)
@@ -136,7 +136,7 @@ class Chapter:
             self.parts.append(text)
 
     def add_waiting(self):
-        self.parts += [raw(f"#block(width: 100%, {piece})") for piece in self.waiting]
+        self.parts += [raw(f"#alone({piece})") for piece in self.waiting]
         self.waiting = []
 
     def add_code(self, source, of_caption):

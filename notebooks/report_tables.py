@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from matplotlib.colors import is_color_like, to_hex
 from report_text import markdown, numbered, string, to_typst
 
-CHARACTERS_IN_A_ROW = 115  # more, and the letters get too small to read
+LINE_BREAKS = (  # so many characters in a row at most: if there are more, break headers, labels, numbers after so many
+    (112, 99, 99, 99),
+    (112, 14, 99, 99),
+    (112, 14, 40, 32),
+    (140, 14, 40, 20),  # the letters of the table shrink to hold them
+    (140, 12, 24, 14),
+    (999, 10, 16, 10),
+)
 
 
 @dataclass
@@ -77,14 +84,14 @@ def declarations(style):
 
 
 def break_lines(cells):
-    """Break the texts into lines, headers first, as little as lets a row fit the page."""
-    for in_header, in_label, in_body in ((99, 99, 99), (14, 99, 99), (14, 40, 30), (12, 30, 18), (10, 20, 12)):
+    """Break the texts into lines, as little as lets a row fit the page."""
+    for in_a_row, in_header, in_label, in_body in LINE_BREAKS:
         widths = {}
         for cell in cells:
             cell.lines = lines_of(cell.text, in_header if cell.in_header else in_label if cell.is_label else in_body)
             if cell.colspan == 1:
                 widths[cell.column] = max(widths.get(cell.column, 0), *map(len, cell.lines))
-        if sum(widths.values()) + 2 * len(widths) <= CHARACTERS_IN_A_ROW:
+        if sum(widths.values()) + 2 * len(widths) <= in_a_row:
             break
 
 

@@ -39,11 +39,10 @@ class Progress:
     """Where the run is, how long it has taken, and how long it will take if all cells take as long as last time."""
 
     def __init__(self, paths, timings):
-        notebooks = {path: read_notebook(path).cells for path in paths}
-        self.sources = {  # what will be run; a cell of text takes no time
-            path: [cell.source if cell.cell_type == "code" else "" for cell in cells]
-            for path, cells in notebooks.items()
-        }
+        self.sources = {}
+        for path in paths:  # a cell of text takes no time
+            cells = read_notebook(path).cells
+            self.sources[path] = [cell.source if cell.cell_type == "code" else "" for cell in cells]
         self.timings = timings  # digest of a cell's source -> seconds
         self.started = time.time()
 
