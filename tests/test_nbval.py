@@ -12,6 +12,15 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 CONFTEST = Path(__file__).parents[1] / "notebooks" / "conftest.py"
 
+SHOW = "from IPython.display import HTML, Markdown\n"
+
+
+def shown(kind, content, plain=None):
+    """What a cell stores whose last line is a table, a text or a figure."""
+    plain = plain or f"<IPython.core.display.{'HTML' if kind == 'text/html' else 'Markdown'} object>"
+    return new_output("execute_result", execution_count=1, data={kind: content, "text/plain": plain})
+
+
 CASES = [  # the cell, what is stored as its output, further options, is it accepted?
     ("print('accuracy 0.9871, 810,000 pairs')", "accuracy 0.9871, 810,000 pairs\n", {}, True),
     ("print('accuracy 0.9871')", "accuracy 0.9880\n", {}, True),
@@ -28,11 +37,19 @@ CASES = [  # the cell, what is stored as its output, further options, is it acce
     ("%nosuchmagic", "", {}, False),
     ("%nosuchmagic", "UsageError: Line magic function `%nosuchmagic` not found.\n", {}, False),
     ("1 / 0", "", {}, False),
+    ("1 / 0", "", {"outputs": [new_output("error", ename="ZeroDivisionError", evalue="division by zero")]}, False),
+    (f"{SHOW}HTML('<td>0.9871</td>')", "", {"outputs": [shown("text/html", "<td>0.9880</td>")]}, True),
+    (f"{SHOW}HTML('<td>0.9871</td>')", "", {"outputs": [shown("text/html", "<td>0.9971</td>")]}, False),
+    (f"{SHOW}HTML('<td>seed</td>')", "", {"outputs": [shown("text/html", "<td>word</td>")]}, False),
+    (f"{SHOW}Markdown('**Table 1.** No')", "", {"outputs": [shown("text/markdown", "**Table 1.** No")]}, True),
+    (f"{SHOW}Markdown('**Table 1.** No')", "", {"outputs": [shown("text/markdown", "**Table 1.** Yes")]}, False),
+    (f"{SHOW}Markdown('drop 0.5')", "", {"outputs": [shown("text/markdown", "drop -0.5")]}, False),
+    ("pass", "", {"outputs": [shown("image/png", "", "<Figure size 900x320 with 2 Axes>")]}, False),
 ]
 
 
-def cell(source, printed, tags=(), run=True):
-    outputs = [new_output("stream", name="stdout", text=printed)] if printed else []
+def cell(source, printed, tags=(), run=True, outputs=None):
+    outputs = outputs or ([new_output("stream", name="stdout", text=printed)] if printed else [])
     return new_code_cell(source, execution_count=1 if run else None, outputs=outputs, metadata={"tags": list(tags)})
 
 

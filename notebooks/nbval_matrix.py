@@ -1,0 +1,84 @@
+"""Do notebooks print the same on other machines? `python notebooks/nbval_matrix.py [notebook ...]`, by default all.
+
+The check of `make nbval` in the surroundings below, one after the other, each with a copy of the project in which
+nothing has been trained yet. All are tried; the exit status says whether all were fine.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pdf import NOTEBOOKS, ROOT, find_notebook
+
+SURROUNDINGS = (  # name, cores, environment, with the trained models of the one before?
+    ("one core", 1, {}, False),
+    ("two cores", 2, {}, False),
+    ("two cores, again", 2, {}, True),  # now trainings are loaded
+    (
+        "another CPU's arithmetic",
+        2,
+        {"ATEN_CPU_CAPABILITY": "default"},
+        False,
+    ),  # without this CPU's vector instructions
+)
+CHECK = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "--nbval",
+    "--nbval-current-env",
+    "--nbval-cell-timeout=1800",
+    "-p",
+    "no:xdist",
+]
+
+
+def copy_project(folder, notebooks):
+    """The packages and the notebooks, without results."""
+    made = shutil.ignore_patterns("results", "results-quick", "__pycache__", ".ipynb_checkpoints")
+    for package in ("problem1", "problem2", "notebooks"):
+        shutil.copytree(ROOT / package, folder / package, ignore=made)
+    for path in notebooks:
+        shutil.copy(path, folder / "notebooks")
+
+
+def check(folder, notebooks, cores, environment):
+    """Run nbval as on a machine with so many cores: both the scheduler and the libraries are told."""
+    threads = {name: str(cores) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    paths = {"PYTHONPATH": str(folder)}  # not the installed packages, whose results lie beside them
+    command = [sys.executable, *CHECK, *(f"notebooks/{path.name}" for path in notebooks)]
+    if shutil.which("taskset"):
+        available = sorted(os.sched_getaffinity(0))[:cores]
+        command = ["taskset", "--cpu-list", ",".join(map(str, available)), *command]
+    environment = os.environ | threads | paths | environment
+    return subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True)
+
+
+def main():
+    try:
+        notebooks = [find_notebook(name) for name in sys.argv[1:] or NOTEBOOKS]
+    except ValueError as error:
+        sys.exit(str(error))
+    rows = []
+    for name, cores, environment, trained in SURROUNDINGS:
+        started = time.time()
+        if not trained:
+            scratch = tempfile.TemporaryDirectory()
+            copy_project(Path(scratch.name), notebooks)
+        print(f"{name} ...", flush=True)
+        done = check(Path(scratch.name), notebooks, cores, environment)
+        verdict = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1].strip("= ")
+        minutes = f"{(time.time() - started) / 60:.1f} min"
+        rows.append((name, "RED" if done.returncode else "fine", minutes, verdict))
+        if done.returncode:
+            print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+    print(*(f"{name:26}{result:6}{minutes:>9}   {verdict}" for name, result, minutes, verdict in rows), sep="\n")
+    sys.exit(any(result == "RED" for _, result, _, _ in rows))
+
+
+if __name__ == "__main__":
+    main()
