@@ -105,7 +105,8 @@ def lines_of(text, width):
 def typst_cell(cell, cells):
     column = [other for other in cells if other.column == cell.column and not other.in_header]
     numeric = all(re.match(r"-?\d|nan$|$", other.text) and not other.is_label for other in column)
-    options = [f"align: {'center' if cell.colspan > 1 else 'right' if numeric else 'left'}"]
+    across = "center" if cell.colspan > 1 else "right" if numeric else "left"
+    options = [f"align: {across} + {'bottom' if cell.in_header else 'top'}"]
     options += [f"colspan: {cell.colspan}", f"rowspan: {cell.rowspan}"]
     options += [f"fill: {colour}" for colour in typst_colour(cell.style.get("background-color", ""))]
     letters = [f"fill: {colour}" for colour in typst_colour(cell.style.get("color", ""))]

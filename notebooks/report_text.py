@@ -19,6 +19,8 @@ REFERENCE = re.compile(
     re.IGNORECASE,
 )
 
+TAGS = {"<br>": "#linebreak()", "<sub>": "#sub[", "</sub>": "]", "<sup>": "#super[", "</sup>": "]"}  # pandoc drops them
+
 
 def chapter_of(stem, otherwise):
     """The number of a notebook's chapter: its place among all notebooks, whichever of them are printed."""
@@ -55,6 +57,8 @@ def markdown(text, chapter):
         text,
     )
     text = re.sub(r"(?<!!)\[([^\]]+)\]\(#[^)]*\)", r"\1", text)  # a link within a notebook leads nowhere on paper
+    for tag, typst in TAGS.items():
+        text = text.replace(tag, f"`{typst}`{{=typst}}")
     if chapter:
         text = re.sub(r"^(##+) (\d+)\. ", rf"\1 {chapter}.\2 ", text, flags=re.M)
     return numbered(text, chapter)
