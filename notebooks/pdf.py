@@ -1,7 +1,8 @@
 """Make one PDF of notebooks that have been run: `python notebooks/pdf.py [notebook ...] [--output x.pdf] [--code]`.
 
 A notebook becomes Markdown with pieces of Typst in between, pandoc makes Typst of the Markdown, and typst the PDF; both
-come with pip. What it looks like is written in report.typ.
+come with pip. What it looks like is written in report.typ. Figures are as sharp as the notebook holds them: the copies
+that run.py makes hold vectors.
 """
 
 import argparse

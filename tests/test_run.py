@@ -14,6 +14,7 @@ import pytest
 import run
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+MAKEFILE = Path(run.__file__).parents[1] / "Makefile"
 FIGURE = """%matplotlib inline
 import matplotlib.pyplot as plt
 plt.figure(figsize=(13, 4))
@@ -104,3 +105,28 @@ def test_what_is_left_comes_from_the_last_run(folder, monkeypatch):
     assert progress.minutes_left() == "about 0.7 min left"
     progress.end_cell()
     assert progress.timings[run.digest(SLOW)] == 330
+
+
+def make(folder, *arguments):
+    command = ["make", "--no-print-directory", "-f", str(MAKEFILE), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_make_passes_on_what_it_is_asked_for(tmp_path):
+    (tmp_path / ".venv").mkdir()
+    asked = make(tmp_path, "--dry-run", "--assume-old=.venv/.ready", "report", "CODE=1", "NOTEBOOKS=problem1 problem2")
+    assert "notebooks/run.py problem1 problem2 --code" in asked
+    assert "--code" not in make(tmp_path, "--dry-run", "--assume-old=.venv/.ready", "report", "CODE=0")
+    assert make(tmp_path, "--eval=show: ; @echo quick: $$QUICK", "show", "QUICK=1") == "quick: 1\n"
+
+
+def test_make_clean_removes_what_was_made_and_nothing_that_was_written(tmp_path):
+    made = "report/a.ipynb report-quick/a.ipynb report.pdf report-quick.pdf problem1/results/x problem2/results-quick/x"
+    written = "notebooks/a.ipynb report-of-mine.pdf problem1/published/x problem1/results.py"
+    for name in (made + " " + written).split():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    make(tmp_path, "clean")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == sorted(
+        written.split()
+    )
