@@ -31,13 +31,12 @@ def by_kind(heads):
 # --- attention maps --------------------------------------------------------------------------------------------------
 
 
-def map_labels(kind, pair, digits):
+def map_labels(kind, source, answer):
     """Labels of the queries (rows) and keys (columns) of a map: a decoder's query is named by the digit it predicts."""
-    source, target = (tokens[0].tolist() for tokens in encode_pairs(pair[None], digits))
-    source, written = [TOKENS[t] for t in source], [TOKENS[t] for t in [BOS, *target[:-1]]]
+    source, answer = ([TOKENS[token] for token in tokens.tolist()] for tokens in (source, answer))
     if kind == "encoder":
         return source, source
-    return [f"→{digit}" for digit in target], written if kind == "self" else source
+    return [f"→{digit}" for digit in answer], [TOKENS[BOS], *answer[:-1]] if kind == "self" else source
 
 
 def draw_map(axes, weights, kind, pair, digits):
@@ -45,7 +44,7 @@ def draw_map(axes, weights, kind, pair, digits):
         weights = np.ma.masked_where(np.triu(np.ones_like(weights), 1) > 0, weights)
         axes.set_facecolor("#f2f2f2")
     image = axes.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
-    queries, keys = map_labels(kind, pair, digits)
+    queries, keys = map_labels(kind, *(tokens[0] for tokens in encode_pairs(pair[None], digits)))
     axes.set_xticks(range(len(keys)), keys, fontsize=7)
     axes.set_yticks(range(len(queries)), queries, fontsize=7)
     axes.tick_params(length=0)
