@@ -48,7 +48,8 @@ def write_deliverables(model, log, ablation, specialization, pruning, folder=RES
     for file, data in tables.items():
         write_json(file, data)
     figures = {heads / "head_importance.png": lambda: plots.head_importance(table)}
-    for number, pair in enumerate(example_pairs(model.shape["digits"]), start=1):
+    examples = example_pairs(model.shape["digits"])[: quick(None, 3)]
+    for number, pair in enumerate(examples, start=1):
         file = folder / "attention_patterns" / f"example_{number}.png"
         figures[file] = lambda pair=pair: plots.attention_maps(model, pair)
     for file, draw in tqdm(figures.items(), desc="figures", leave=False):
