@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800 -p no:xdist
 
-.PHONY: setup report test unit nbval nbval-matrix notebooks bench clean
+.PHONY: setup report test unit nbval nbval-matrix browser-test notebooks bench clean
 
 setup: $(READY)
 
@@ -29,6 +29,13 @@ nbval: $(READY)           # do the notebooks still print what is stored in them?
 
 nbval-matrix: $(READY)    # and on other machines? One core, two cores, again, another CPU's arithmetic; takes long
 	$(BIN)/python notebooks/nbval_matrix.py $(NOTEBOOKS)
+
+browser-test: .venv/.browser   # run the notebooks in JupyterLab in Chromium, in quick mode, and try the explorers
+	$(BIN)/python -m pytest --capture=no notebooks/browser.py
+
+.venv/.browser: $(READY)
+	$(BIN)/python -m pip install --editable ".[browser]"
+	@touch $@
 
 notebooks: $(READY)       # renew the outputs stored in the notebooks
 	$(BIN)/python notebooks/run.py --in-place
