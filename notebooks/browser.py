@@ -33,7 +33,7 @@ SETTINGS = {
 }
 CHROMIUM = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 CHROMIUM += ["--disable-component-update", "--disable-sync"]
-ERROR = '[data-mime-type="application/vnd.jupyter.error"]'
+ERROR = '.jp-OutputArea [data-mime-type="application/vnd.jupyter.stderr"]'  # tracebacks, and warnings
 
 # --- browser and server ----------------------------------------------------------------------------------------------
 
@@ -56,6 +56,13 @@ def browser():
         browser = playwright.chromium.launch(**chromium())
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    yield page
+    page.close()
 
 
 class Server:
@@ -127,7 +134,8 @@ def server(tmp_path_factory):
 
 
 def run_all_cells(page, server, name):
-    page.goto(f"{server.address}/lab/tree/{name}?token={server.token}")
+    workspace = name.removesuffix(".ipynb")  # its own: JupyterLab would open again what was open before
+    page.goto(f"{server.address}/lab/workspaces/{workspace}/tree/{name}?token={server.token}")
     wait(lambda: server.kernel_is_ready(name), 2 * MINUTES, f"{name}: its kernel")
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
@@ -168,9 +176,9 @@ def check_maths(page, stored):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook(browser, server, path):
-    page, started = browser.new_page(viewport={"width": 1400, "height": 1000}), time.monotonic()
-    complaints = []
+def test_notebook(page, server, path):
+    started = time.monotonic()
+    complaints = []  # uncaught exceptions, and whatever JupyterLab reports as an error (a file that is missing, too)
     page.on("pageerror", lambda error: complaints.append(f"uncaught: {error}"))
     page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
     stored = nbformat.read(path, as_version=4).cells
@@ -188,7 +196,6 @@ def test_notebook(browser, server, path):
         TRIALS[path.stem](explorer)
         explorer.screenshot(path=SCREENSHOTS / f"{path.stem}-explorer.png")
     assert not complaints
-    page.close()
 
 
 def take_pictures(page, name):
