@@ -47,3 +47,11 @@ def test_no_number_stands_in_the_text_that_is_not_computed():
             if cell.cell_type == "markdown":
                 words = cell.source.replace("0.01", "")  # the tolerance that the assignment sets
                 assert not re.search(r"\d\.\d", words), cell.source
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_an_explorer_is_stored_without_its_widgets_and_not_compared(path):
+    for cell in code_cells(path):
+        tags = cell.metadata.get("tags", [])
+        assert ("explorer" in tags) == ("nbval-skip" in tags) == ("Explorer(" in cell.source), cell.source
+        assert "explorer" not in tags or cell.outputs == []
