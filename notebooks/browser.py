@@ -241,9 +241,14 @@ def try_bad_input(explorer, field, text, sentence):
     assert picture(explorer).get_attribute("alt") == before
 
 
+def head_box(explorer, site, head):
+    group = explorer.locator(".widget-vbox", has_text=site).last  # the outer box holds that text as well
+    return group.get_by_role("checkbox", name=head)
+
+
 def try_adder(explorer):
     shows(explorer, r"663\+497 = 1160 \(right\)$")
-    box = explorer.get_by_title("Encoder L1 H2").locator("input")
+    box = head_box(explorer, "Encoder L1", "H2")
     box.click()
     shows(explorer, r"663\+497 = 1168 \(wrong, 1160 is right\), without Encoder L1 H2")
     times = [box.evaluate(CLICK) for _ in range(21)]
@@ -258,7 +263,7 @@ def try_adder(explorer):
     explorer.get_by_role("button", name="all off").click()
     shows(explorer, "without 24 heads")
     explorer.get_by_role("button", name="all on").click()
-    explorer.get_by_title("Encoder L1 H3").locator("input").click()
+    head_box(explorer, "Encoder L1", "H3").click()
     shows(explorer, r"457\+543 = 0900 \(wrong, 1000 is right\)")
 
 

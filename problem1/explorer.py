@@ -183,4 +183,4 @@ class AdderExplorer(Explorer):
 
 
 def switch(name):
-    return widgets.Checkbox(True, description=name.split()[-1], tooltip=name, indent=False, layout={"width": "60px"})
+    return widgets.Checkbox(True, description=name.split()[-1], indent=False, layout={"width": "60px"})
