@@ -107,7 +107,10 @@ def specialization(table):
         axes.set_yticks(range(len(heads)), heads, fontsize=8)
         axes.set(xlim=(-0.03, 1.03), ylim=(len(heads) - 0.5, -0.5), xlabel="share of attention", title=KIND_NAMES[kind])
         axes.grid(axis="y", alpha=0.3)
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3, frameon=False)
+    handles = {
+        label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)
     return figure
 
 
@@ -278,7 +281,8 @@ def probes(table):
         axes.text(1, 0.46, "source token", ha="center", fontsize=8)
         axes.text(4.5, 0.46, "answer position", ha="center", fontsize=8)
     panels[0].set_ylabel("probe accuracy on test sums")
-    panels[-1].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08))
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=8)
     return figure
 
 

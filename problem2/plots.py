@@ -249,9 +249,10 @@ def by_difference(table, title):
             axes.plot(rows["difference"], rows["attention"], "o-", ms=3, label=length)
         axes.axvline(0, color="grey", lw=0.8)
         axes.axhline(1, color="grey", lw=0.8, ls="--")
-        axes.set(title=f"head {head}", xlabel="value of the key - value of the query")
+        axes.set(title=f"head {head}")
         axes.grid(alpha=0.3)
-    panels_[0].set(ylabel="attention (1: like any other key)")
+    panels_[0].set(ylabel="attention\n(1: like any other key)")
+    figure.supxlabel("value of the key - value of the query", fontsize=10)
     panels_[-1].legend(title="length", fontsize=8)
     figure.suptitle(title)
     return figure
@@ -298,8 +299,8 @@ def verdicts(tables):
     pictures = {
         "first token": (tables.first, "its value", "right neighbour"),
         "last token": (tables.last, "left neighbour", "its value"),
-        "middle token, the left value being 50": (tables.middle[50], "its value", "right neighbour"),
-        "middle token, the right value being 50": (tables.middle[:, :, 50], "left neighbour", "its value"),
+        "middle token,\nthe left value being 50": (tables.middle[50], "its value", "right neighbour"),
+        "middle token,\nthe right value being 50": (tables.middle[:, :, 50], "left neighbour", "its value"),
     }
     figure, panels_ = plt.subplots(1, len(pictures), figsize=(10.4, 3.1), layout="constrained")
     limit = max(abs(picture).max() for picture, _, _ in pictures.values())
