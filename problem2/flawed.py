@@ -7,14 +7,14 @@ Only the notebook on the reports needs this module. With `--publish` the tables 
 """
 
 import argparse
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import pandas as pd
 import torch
 from torch import nn
 
 from problem1.commands import one_sentence
-from problem1.flawed import SEEDS, PostNorm, homework, train_as_homework
+from problem1.flawed import PostNorm, configurations, homework, train_as_homework
 from problem1.grid import run_grid
 from problem1.loop import option, train
 from problem2.certificate import PUBLISHED
@@ -84,13 +84,8 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m problem2.flawed", description=__doc__.splitlines()[0])
     parser.add_argument("--publish", action="store_true", help="write to problem2/published what the notebook reads")
     folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
-    runs = [
-        {"variant": name, **asdict(FlawedRecipe(seed=seed, **fields))}
-        for name, fields in VARIANTS.items()
-        for seed in SEEDS
-    ]
     with one_sentence(parser.prog):
-        table = run_grid(train_and_examine, runs, RESULTS / "grid")
+        table = run_grid(train_and_examine, configurations(FlawedRecipe, VARIANTS), RESULTS / "grid")
     trainings, rows = split_rows(table, ["variant", "seed"])
     write_table(trainings, folder / "flawed.csv")
     write_table(rows, folder / "flawed_evaluated.csv")

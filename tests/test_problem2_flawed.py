@@ -1,10 +1,9 @@
 """The mistakes of the reports in problem 2 are the ones that they are said to be."""
 
-from dataclasses import asdict
-
 import pandas as pd
 import torch
 
+from problem1.flawed import configurations
 from problem2 import flawed
 from problem2.certificate import PUBLISHED
 
@@ -28,9 +27,6 @@ def test_a_homework_judge_is_post_norm_and_sees_positions(tmp_path):
 
 def test_the_table_holds_every_variant_and_seed():
     table = pd.read_csv(PUBLISHED / "flawed.csv", keep_default_na=False)
-    expected = [
-        {"variant": variant, **asdict(flawed.FlawedRecipe(seed=seed, **fields))}
-        for variant, fields in flawed.VARIANTS.items()
-        for seed in flawed.SEEDS
-    ]
+    expected = configurations(flawed.FlawedRecipe, flawed.VARIANTS)
+    assert [row["seed"] for row in expected] == [0, 1, 2] * len(flawed.VARIANTS)
     assert table[list(expected[0])].to_dict("records") == expected
