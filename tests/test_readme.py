@@ -94,6 +94,14 @@ def test_the_example_for_python_runs():
     assert names["adder"].add("663+497") == "1160"
 
 
+def test_the_example_of_the_checklist_warns_three_times():
+    block = next(block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "warnings_about" in block)
+    *lines, call = block.strip().split("\n")
+    names = {}
+    exec("\n".join(lines), names)
+    assert len(eval(call, names)) == 3
+
+
 def test_the_example_of_an_encoding_runs():
     block = next(block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "Encoding" in block)
     names = {}
