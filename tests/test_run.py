@@ -38,8 +38,9 @@ def folder(tmp_path):
 
 
 def start(folder, *arguments):
-    """A run of its own that keeps its copies in `folder`."""
-    code = "import run; run.REPORT = run.Path('report'); run.TIMINGS = run.Path('report/timings.json'); run.main()"
+    """A run of its own that keeps its copies in `folder`; it hears Ctrl-C even if the tests run in the background."""
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "import run; run.REPORT = run.Path('report'); run.TIMINGS = run.Path('report/timings.json'); run.main()"
     environment = os.environ | {"PYTHONPATH": str(Path(run.__file__).parent)}
     command = [sys.executable, "-c", code, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
