@@ -104,7 +104,7 @@ def bare_run(seed, steps):
         return {"loss": [run.train_one_step(step, batches(step), adder_loss) for step in range(steps)][-1].item()}
 
 
-def grids(folder, runs=8, steps=60):
+def grids(folder, runs=8, steps=120):
     """(CPU seconds, seconds) of some runs called one after the other, by run_grid in one process, and in two."""
     configurations = [{"seed": seed, "steps": steps} for seed in range(runs)]
 

@@ -22,6 +22,16 @@ def square(number, folder, wait=0.0, deaths=0):
     return {"square": number * number, "threads": sys.modules["torch"].get_num_threads()}
 
 
+def alone(folder):
+    """A run that looks whether another one is under way."""
+    busy = Path(folder) / "busy"
+    alone = not busy.exists()
+    busy.touch()
+    time.sleep(0.3)
+    busy.unlink(missing_ok=True)
+    return {"alone": alone}
+
+
 def traces(folder):
     """(number, process, its working folder) of each call."""
     file = Path(folder) / "calls"

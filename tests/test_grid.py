@@ -1,18 +1,25 @@
+import functools
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from problem1 import grid, sweep
-from problem1.grid import RunsFailed, code_version, failed_file, read_row, row_file, run_grid, run_grids
-from problem1.storage import one_process_at_a_time
+from problem1.grid import RunsFailed, code_version, failed_file, read_row, row_file, run_grid, run_grids, run_row
+from problem1.model import load_adder
+from problem1.storage import one_process_at_a_time, weights_hash
 from problem1.train import AdderRecipe, train_adder
 from problem2 import sweep as sweep2
+from problem2.model import load_judge
+from problem2.train import JudgeRecipe, train_judge
 from tests.grid_runs import calls, of, square, start_grid, traces, until
 
 
@@ -96,6 +103,13 @@ def test_whoever_comes_second_to_a_training_waits(tmp_path):
         assert training.is_alive() and not (tmp_path / "checkpoint.safetensors").exists()
     training.join(60)
     assert (tmp_path / "training_log.json").exists()
+
+
+def test_a_worker_with_several_threads_takes_one_run_at_a_time(tmp_path):
+    """Dask gives a worker as many as there are cores; two trainings would draw from one random generator."""
+    with ThreadPoolExecutor(2) as threads:
+        rows = threads.map(lambda _: run_row("tests.grid_runs", "alone", {"folder": str(tmp_path)}), range(2))
+    assert [row["result"] for row in rows] == [{"alone": True}] * 2
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -200,15 +214,52 @@ def test_a_sweep_with_failed_runs_says_so_and_fails(monkeypatch, capsys, tmp_pat
     assert "ValueError: steps is 0" in errors and not (tmp_path / "sweep").exists()
 
 
-def test_what_is_published_has_the_weights_of_its_row(monkeypatch, tmp_path):
+TINY = {"steps": 1, "evaluate_every": 1, "batch_size": 8}
+
+
+def test_the_published_adder_has_the_weights_of_its_row(monkeypatch, tmp_path):
     """A worker of a cluster keeps its weights: the adder is trained here, and must be the same."""
-    small = AdderRecipe(steps=2, evaluate_every=1, batch_size=8)
-    monkeypatch.setattr(sweep, "AdderRecipe", lambda seed: small)
+    recipe = AdderRecipe(seed=1, **TINY)
+    model, _ = train_adder(recipe, tmp_path / "runs" / recipe.name, progress=False)
+    (tmp_path / "check.json").write_text("none wrong")
     monkeypatch.setattr(sweep, "RESULTS", tmp_path)
-    monkeypatch.setattr(sweep, "train_adder", lambda recipe: train_adder(recipe, tmp_path / "runs" / recipe.name))
-    with pytest.raises(ValueError, match="holds other weights than its row"):
-        sweep.publish_adder({"seed": 0, "weights": "of another processor"}, tmp_path / "published")
+    monkeypatch.setattr("problem1.train.RESULTS", tmp_path)
+    monkeypatch.setattr(sweep, "AdderRecipe", functools.partial(AdderRecipe, **TINY))
+    monkeypatch.setattr(sweep, "check_every_pair", lambda model: None)
+    monkeypatch.setattr(sweep, "stored_check", lambda key: tmp_path / "check.json")
+    monkeypatch.setattr(sweep, "patch_carries", lambda model: None)
+    monkeypatch.setattr(sweep.plots, "patching", lambda table: Figure())
+    with pytest.raises(ValueError, match=r"holds other weights than its row .*copy this folder from the machine"):
+        sweep.publish_adder({"seed": 1, "weights": "of another processor"}, tmp_path / "published")
     assert not (tmp_path / "published").exists()
+    key = weights_hash(model)
+    sweep.publish_adder({"seed": 1, "weights": key}, tmp_path / "published")
+    assert weights_hash(load_adder(tmp_path / "published" / "adder.safetensors")) == key
+    written = {str(file.relative_to(tmp_path / "published")) for file in (tmp_path / "published").rglob("*.*")}
+    assert written == {"adder.safetensors", "training_log.json", f"every_pair/{key}.json", "carry_heads.png"}
+
+
+def test_the_published_judges_have_the_weights_of_their_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(sweep2, "RESULTS", tmp_path)
+    monkeypatch.setattr("problem2.train.RESULTS", tmp_path)
+    monkeypatch.setattr(sweep2, "JudgeRecipe", functools.partial(JudgeRecipe, **TINY))
+    monkeypatch.setattr(sweep2, "ENCODINGS", ["causal"])
+    (tmp_path / "certified" / "seed0").mkdir(parents=True)
+    (tmp_path / "certified" / "seed0" / "certificate.json").write_text('{"lowest_sorted": 3.5}')
+    (tmp_path / "certified" / "seed0" / "judge.safetensors").write_text("weights")
+    recipes = [sweep2.JudgeRecipe(seed=0, encoding=name, **sweep2.AUGMENTED) for name in sweep2.ENCODINGS]
+    judges = pd.DataFrame(
+        {"key": [r.key for r in recipes], "weights": [weights_hash(train_judge(r, progress=False)[0]) for r in recipes]}
+    )
+    certificates = pd.DataFrame({"seed": [0], "lowest sorted logit": [3.5]})
+    for wrong in ((judges.assign(weights="of another processor"), certificates), (judges, certificates + 1 - [1, 0])):
+        with pytest.raises(ValueError, match="holds other weights than its row"):
+            sweep2.publish_judges(*wrong, tmp_path / "published")
+        assert not (tmp_path / "published").exists()
+    sweep2.publish_judges(judges, certificates, tmp_path / "published")
+    judge = load_judge(tmp_path / "published" / "judges" / "causal.safetensors")
+    assert weights_hash(judge) == judges["weights"].item()
+    assert {"judges", "judge.safetensors", "certificate.json"} == {f.name for f in (tmp_path / "published").iterdir()}
 
 
 def test_quick_looks_write_to_a_folder_of_their_own():
