@@ -4,6 +4,7 @@ Both are the same to a grid: `call(key, function, *arguments)` waits for the ans
 says; `close` ends whatever is still under way, and `closed` tells that it did.
 """
 
+import contextlib
 import os
 import signal
 import threading
@@ -11,7 +12,7 @@ from multiprocessing import get_context, parent_process
 
 ATTEMPTS = 2  # a run whose worker was killed is tried once more: the run may be what the worker died of
 MOST_AT_ONCE = 256  # runs that a cluster is handed at a time; each takes a thread and an open file here
-PATIENCE = 10  # seconds until a scheduler that does not answer is given up
+PATIENCE = 10  # seconds until a scheduler that does not answer, or a worker that does not end, is given up
 
 
 def start_workers(scheduler, count):
@@ -53,6 +54,9 @@ class Processes:
     def close(self):
         with self.lock:
             self.closed = True
+            for worker in self.idle:
+                worker.pipe.close()  # there will be no more questions, so it ends
+                worker.process.join(PATIENCE)
             for worker in self.all:
                 worker.process.kill()
                 worker.process.join()
@@ -74,9 +78,10 @@ class WorkerProcess:
 def answer_questions(pipe):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the grid decides what it means
     threading.Thread(target=leave_with_parent, daemon=True).start()
-    while True:
-        function, arguments = pipe.recv()
-        pipe.send(function(*arguments))
+    with contextlib.suppress(EOFError):
+        while True:
+            function, arguments = pipe.recv()
+            pipe.send(function(*arguments))
 
 
 def leave_with_parent():

@@ -27,11 +27,15 @@ def squares(folder, configurations):
     return run_grid(square, configurations, folder, progress=False)["square"].tolist()
 
 
-def test_rows_come_in_order_and_what_is_done_is_skipped(tmp_path):
+def test_rows_come_in_order_and_what_is_done_is_skipped(tmp_path, capfd):
     table = run_grid(square, of(tmp_path, 3, 1), tmp_path, progress=False)
     assert table["square"].tolist() == [9, 1] and table["threads"].tolist() == [1, 1]
     assert squares(tmp_path, of(tmp_path, 1, 3, 2)) == [1, 9, 4]
     assert calls(tmp_path) == [1, 2, 3]
+    for _, worker, _ in traces(tmp_path):
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+    assert capfd.readouterr() == ("", "")  # and they went in silence
 
 
 # --- failures --------------------------------------------------------------------------------------------------------
@@ -72,9 +76,9 @@ def test_a_grid_that_is_stopped_goes_on_where_it_was_and_its_workers_leave(tmp_p
     process = start_grid(tmp_path, configurations)
     until(lambda: calls(tmp_path) == [1, 7] and read_row(row_file(square, configurations[0], tmp_path)))
     process.send_signal(how)
-    assert process.wait(10) != 0
+    assert process.wait(60) != 0
     for _, worker, _ in traces(tmp_path):
-        until(lambda worker=worker: not Path(f"/proc/{worker}").exists(), 10)
+        until(lambda worker=worker: not Path(f"/proc/{worker}").exists())
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)
     assert not list(tmp_path.glob("*.failed.json"))  # stopped is not failed
