@@ -14,27 +14,14 @@ from pathlib import Path
 
 from pdf import NOTEBOOKS, ROOT, find_notebook
 
+OTHER_CPU = {"ATEN_CPU_CAPABILITY": "default"}  # as on a CPU without this one's vector instructions
 SURROUNDINGS = (  # name, cores, environment, with the trained models of the one before?
     ("one core", 1, {}, False),
     ("two cores", 2, {}, False),
     ("two cores, again", 2, {}, True),  # now trainings are loaded
-    (
-        "another CPU's arithmetic",
-        2,
-        {"ATEN_CPU_CAPABILITY": "default"},
-        False,
-    ),  # without this CPU's vector instructions
+    ("another CPU's arithmetic", 2, OTHER_CPU, False),
 )
-CHECK = [
-    sys.executable,
-    "-m",
-    "pytest",
-    "--nbval",
-    "--nbval-current-env",
-    "--nbval-cell-timeout=1800",
-    "-p",
-    "no:xdist",
-]
+NBVAL = "-m pytest --nbval --nbval-current-env --nbval-cell-timeout=1800 -p no:xdist"  # as `make nbval` has it
 
 
 def copy_project(folder, notebooks):
@@ -50,7 +37,7 @@ def check(folder, notebooks, cores, environment):
     """Run nbval as on a machine with so many cores: both the scheduler and the libraries are told."""
     threads = {name: str(cores) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     paths = {"PYTHONPATH": str(folder)}  # not the installed packages, whose results lie beside them
-    command = [sys.executable, *CHECK, *(f"notebooks/{path.name}" for path in notebooks)]
+    command = [sys.executable, *NBVAL.split(), *(f"notebooks/{path.name}" for path in notebooks)]
     if shutil.which("taskset"):
         available = sorted(os.sched_getaffinity(0))[:cores]
         command = ["taskset", "--cpu-list", ",".join(map(str, available)), *command]

@@ -52,20 +52,19 @@ def missing_answers(predictions, labels):
 
 def class_share(predictions, labels):
     """Classes whose share equals the accuracy to the last item; a class is a label at one place."""
-    right_answers = both(predictions, labels)
-    right_answers = (right_answers[0] == right_answers[1]).all(1)
-    sentences = []
+    said, wanted = both(predictions, labels)
+    right_answers, sentences = (said == wanted).all(1), []
     for where, _, right in places(predictions, labels):
         classes = np.unique(right)
         if right_answers.all() or not 1 < len(classes) <= MOST_CLASSES:
             continue
-        for label in classes:
-            members = right == label
-            if members.sum() == right_answers.sum():
-                same = "these are the items answered right" if (members == right_answers).all() else "by chance?"
-                sentences.append(
-                    f"The accuracy, {share(right_answers)}, is the share of items labelled {label}{where}: {same}."
-                )
+        equal = [label for label in classes if (right == label).sum() == right_answers.sum()]
+        exact = [label for label in equal if ((right == label) == right_answers).all()]
+        same = "these are the items answered right" if exact else "by chance?"
+        sentences += [
+            f"The accuracy, {share(right_answers)}, is the share of items labelled {label}{where}: {same}."
+            for label in exact or equal
+        ]
     return sentences
 
 

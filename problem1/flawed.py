@@ -268,17 +268,21 @@ def train_and_score(variant, **fields):
     }
 
 
+def configurations(recipe_class, variants):
+    """One for each variant and seed, with every field of its recipe."""
+    return [
+        {"variant": name, **asdict(recipe_class(seed=seed, **fields))}
+        for name, fields in variants.items()
+        for seed in SEEDS
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(prog="python -m problem1.flawed", description=__doc__.splitlines()[0])
     parser.add_argument("--publish", action="store_true", help="write to problem1/published what the notebook reads")
     folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
-    runs = [
-        {"variant": name, **asdict(FlawedRecipe(seed=seed, **fields))}
-        for name, fields in VARIANTS.items()
-        for seed in SEEDS
-    ]
     with one_sentence(parser.prog):
-        table = run_grid(train_and_score, runs, RESULTS / "grid")
+        table = run_grid(train_and_score, configurations(FlawedRecipe, VARIANTS), RESULTS / "grid")
     heads = [pd.DataFrame(row["heads"]).assign(variant=row["variant"], seed=row["seed"]) for _, row in table.iterrows()]
     for name, part in {"flawed": table.drop(columns="heads"), "flawed_heads": pd.concat(heads)}.items():
         with atomic_path(folder / f"{name}.csv") as temporary:

@@ -45,8 +45,8 @@ def draw_map(axes, weights, kind, pair, digits):
         axes.set_facecolor("#f2f2f2")
     image = axes.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="equal")
     queries, keys = map_labels(kind, *(tokens[0] for tokens in encode_pairs(pair[None], digits)))
-    axes.set_xticks(range(len(keys)), keys, fontsize=7)
-    axes.set_yticks(range(len(queries)), queries, fontsize=7)
+    axes.set_xticks(range(len(keys)), keys, fontsize=8)
+    axes.set_yticks(range(len(queries)), queries, fontsize=8)
     axes.tick_params(length=0)
     return image
 
@@ -55,13 +55,13 @@ def attention_maps(model, pair):
     """All heads on one pair: a row for each kind of attention, a column for each layer and head."""
     digits, columns = model.shape["digits"], model.shape["layers"] * model.shape["heads"]
     trace, target = trace_pairs(model, pair[None])
-    figure, grid = plt.subplots(3, columns, figsize=(1.75 * columns, 6.4), layout="constrained")
+    figure, grid = plt.subplots(3, columns, figsize=(1.32 * columns, 5.6), layout="constrained")
     for block, weights in zip(model.blocks, trace.weights, strict=True):
         row = list(KIND_NAMES).index(block.kind)
         for head in range(model.shape["heads"]):
             axes = grid[row, block.layer * model.shape["heads"] + head]
             image = draw_map(axes, weights[0, head].numpy(), block.kind, pair, digits)
-            axes.set_title(f"{KIND_NAMES[block.kind]} L{block.layer} H{head}", fontsize=8)
+            axes.set_title(f"{KIND_NAMES[block.kind]}\nL{block.layer} H{head}", fontsize=8)
         grid[row, 0].set_ylabel("query: " + ("token" if row == 0 else "digit predicted"), fontsize=8)
     for axes in grid[-1]:
         axes.set_xlabel("key: token read", fontsize=8)
@@ -77,7 +77,7 @@ def head_across_examples(model, pairs, name):
     kind, digits = model.blocks[site].kind, model.shape["digits"]
     trace, target = trace_pairs(model, pairs)
     height = 4.6 if kind == "encoder" else 3.6
-    figure, grid = plt.subplots(2, -(-len(pairs) // 2), figsize=(11, height), layout="constrained")
+    figure, grid = plt.subplots(2, -(-len(pairs) // 2), figsize=(10.4, height), layout="constrained")
     for axes, pair, weights, answer in zip(grid.flat, pairs, trace.weights[site][:, head], target, strict=True):
         image = draw_map(axes, weights.numpy(), kind, pair, digits)
         axes.set_title(f"{pair[0]}+{pair[1]}={''.join(map(str, answer.tolist()))}", fontsize=8)
@@ -90,7 +90,7 @@ def head_across_examples(model, pairs, name):
 
 def specialization(table):
     """Where heads look: a point for each head and measure, the uniform head's value as a dotted line."""
-    figure, panels = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(10.4, 3.9), layout="constrained")
     colours = dict(zip(CLASSES, sns.color_palette(), strict=False))
     for axes, kind in zip(panels, KIND_NAMES, strict=True):
         rows = table[table["kind"] == kind]
@@ -107,13 +107,16 @@ def specialization(table):
         axes.set_yticks(range(len(heads)), heads, fontsize=8)
         axes.set(xlim=(-0.03, 1.03), ylim=(len(heads) - 0.5, -0.5), xlabel="share of attention", title=KIND_NAMES[kind])
         axes.grid(axis="y", alpha=0.3)
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3, frameon=False)
+    handles = {
+        label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)
     return figure
 
 
 def stability(table):
     """How much a head's map stays the same from sum to sum, and how widely it spreads its attention."""
-    figure, panels = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, 2, figsize=(10, 5), layout="constrained", sharey=True)
     heads = by_kind(set(table["head"]))
     for axes, measure in zip(panels, ["stability", "entropy (bits)"], strict=True):
         rows = table[table["measure"] == measure].set_index("head").loc[heads]
@@ -203,7 +206,7 @@ def agreement(correlation):
 
 def carry_errors(errors):
     """Error of each digit without each head: sums where a carry arrives in that digit beside sums where none does."""
-    figure, panels = plt.subplots(1, 2, figsize=(12, 7), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, 2, figsize=(10.4, 7), layout="constrained", sharey=True)
     heads = by_kind(set(errors["head"]))
     for axes, method in zip(panels, ["zero", "mean"], strict=True):
         rows = errors[errors["method"] == method].set_index(["head", "digit"])[["with carry", "without carry"]]
@@ -258,7 +261,7 @@ def attention_by_sum(table, name):
 def probes(table):
     """Accuracy of linear probes along the streams; `table` has a column 'model' that tells trained from untrained."""
     digits = list(dict.fromkeys(table["digit"]))
-    figure, panels = plt.subplots(1, len(digits), figsize=(12, 3.6), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, len(digits), figsize=(10.4, 3.6), layout="constrained", sharey=True)
     for axes, digit in zip(panels, digits, strict=True):
         rows = table[table["digit"] == digit]
         labels = list(dict.fromkeys(rows["read at"] + ", " + rows["point"]))
@@ -278,7 +281,8 @@ def probes(table):
         axes.text(1, 0.46, "source token", ha="center", fontsize=8)
         axes.text(4.5, 0.46, "answer position", ha="center", fontsize=8)
     panels[0].set_ylabel("probe accuracy on test sums")
-    panels[-1].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08))
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=8)
     return figure
 
 
@@ -323,7 +327,7 @@ def ways_to_score(flawed, ways, reported):
 def ranked_values(panels):
     """What is left, or lost, without each head, from the largest to the smallest: a line per seed, grey lines for
     reported values. `panels` is [(title, {label: [values of one seed, ...]}, reported values)]."""
-    figure, grid = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.4), layout="constrained", squeeze=False)
+    figure, grid = plt.subplots(1, len(panels), figsize=(3.3 * len(panels), 3.2), layout="constrained", squeeze=False)
     for axes, (title, lines, reported) in zip(grid[0], panels, strict=True):
         for colour, (label, seeds_of_it) in zip(["#4c72b0", "#c44e52"], lines.items(), strict=False):
             for number, values in enumerate(seeds_of_it):

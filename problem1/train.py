@@ -27,7 +27,7 @@ class AdderRecipe(Recipe):
     data: str = option("exact", "the assignment's pairs, or fresh ones in every step", choices=["exact", "stream"])
     train_size: int = option(10_000, "number of training pairs (data exact)")
     swap_operands: bool = option(True, "show a+b as b+a half of the time")
-    steps: int = option(quick(4_600, 400), "optimizer steps")
+    steps: int = option(quick(4_600, 200), "optimizer steps")
     evaluate_every: int = option(quick(200, 100), "steps between validations")
 
     def __post_init__(self):

@@ -63,7 +63,7 @@ def curves(table, names, shares):
 def panels(tables, columns=5):
     """One panel for each encoding, one curve for each table {label: balanced accuracy over seeds}."""
     names = [name for name in ENCODINGS if name in set(next(iter(tables.values()))["name"])]
-    size = {"figsize": (13, 2.7 * -(-len(names) // columns)), "layout": "constrained"}
+    size = {"figsize": (10.4, 2.4 * -(-len(names) // columns)), "layout": "constrained"}
     figure, grid = plt.subplots(-(-len(names) // columns), columns, sharex=True, sharey=True, squeeze=False, **size)
     for axes, name in zip(grid.flat, names, strict=False):
         for (label, table), colour in zip(tables.items(), ("#8aa8d0", "#2f5597", "#c44e52"), strict=False):
@@ -90,7 +90,7 @@ def controls(table):
     columns = pd.MultiIndex.from_product([kinds, lengths])
     wide, one_class = wide.loc[order, columns], one_class.loc[order, columns]
     text = wide.map("{:.2f}".format) + one_class.ge(0.5).replace({True: "¹", False: ""})
-    figure, axes = plt.subplots(figsize=(13, 4.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10.4, 4.4), layout="constrained")
     style = {"vmin": 0, "vmax": 1, "center": 0.5, "cmap": "RdBu", "linewidths": 0.4, "annot_kws": {"size": 8}}
     sns.heatmap(wide, ax=axes, annot=text, fmt="", cbar_kws={"label": "balanced accuracy"}, **style)
     axes.set_xticklabels([length for _, length in columns], rotation=0)
@@ -105,7 +105,7 @@ def controls(table):
 def factors(easy, hard, lengths):
     """A row for each judge of a study: balanced accuracy at some lengths, assignment's sets left, hard test right."""
     names = list(dict.fromkeys(easy["name"]))
-    figure, sides = plt.subplots(1, 2, figsize=(12, 1.4 + 0.36 * len(names)), sharey=True, layout="constrained")
+    figure, sides = plt.subplots(1, 2, figsize=(10.4, 1.4 + 0.36 * len(names)), sharey=True, layout="constrained")
     shades = dict(zip(lengths, sns.color_palette("viridis_r", len(lengths)), strict=True))
     for axes, table, title in zip(sides, (easy, hard), ("assignment's sets", "hard test"), strict=True):
         for shift, (length, colour) in enumerate(shades.items()):
@@ -162,7 +162,7 @@ def seen_by_attention(encoding, length):
 def encoding_pictures(judges, length=48):
     """Above: what the assigned encodings add to the embeddings. Below: what attention sees of positions, for all."""
     columns = 5
-    figure = plt.figure(figsize=(13, 9.6), layout="constrained")
+    figure = plt.figure(figsize=(10.4, 8.6), layout="constrained")
     top, bottom = figure.subfigures(2, 1, height_ratios=[1, 2])
     zeros = np.zeros((length, next(iter(judges.values())).shape["width"]))
     tables = {name: judges[name].positions for name in ("sinusoidal", "learned", "none")}
@@ -191,7 +191,7 @@ def encoding_pictures(judges, length=48):
 
 def learned_table(before, after, trained):
     """The learned table before and after training, what training added, and how far each row moved."""
-    figure, panels_ = plt.subplots(1, 4, figsize=(13, 4.6), layout="constrained", sharey=True)
+    figure, panels_ = plt.subplots(1, 4, figsize=(10.4, 4.4), layout="constrained", sharey=True)
     moved = (after - before).norm(dim=1) / before.norm(dim=1)
     pictures = {"as initialised": (before, 3), "after training": (after, 3), "difference": (after - before, 0.3)}
     for axes, (title, (table, limit)) in zip(panels_, pictures.items(), strict=False):
@@ -214,7 +214,7 @@ def position_terms(judge, size=64):
     rows = judge.positions.rows(positions)
     terms = {"$P_t P_s^T$": rows @ rows.T}
     terms |= {f"$P_t W P_s^T$, head {head}": term for head, term in enumerate(position_logits(judge, positions))}
-    figure, panels_ = plt.subplots(1, len(terms), figsize=(13, 2.9), layout="constrained")
+    figure, panels_ = plt.subplots(1, len(terms), figsize=(10.4, 2.6), layout="constrained")
     for axes, (title, term) in zip(panels_, terms.items(), strict=True):
         image = axes.imshow(term.numpy(), cmap="viridis")
         axes.add_patch(Rectangle((-0.5, -0.5), judge.positions.trained, judge.positions.trained, fill=False, ec="red"))
@@ -243,15 +243,16 @@ def bias_by_distance(judge, farthest=40):
 def by_difference(table, title):
     """Attention to a key against its value minus the query's: a panel for each head, a line for each length."""
     heads = sorted(set(table["head"]))
-    figure, panels_ = plt.subplots(1, len(heads), figsize=(13, 3), sharey=True, layout="constrained")
+    figure, panels_ = plt.subplots(1, len(heads), figsize=(10.4, 2.9), sharey=True, layout="constrained")
     for axes, head in zip(panels_, heads, strict=True):
         for length, rows in table[table["head"] == head].groupby("length"):
             axes.plot(rows["difference"], rows["attention"], "o-", ms=3, label=length)
         axes.axvline(0, color="grey", lw=0.8)
         axes.axhline(1, color="grey", lw=0.8, ls="--")
-        axes.set(title=f"head {head}", xlabel="value of the key - value of the query")
+        axes.set(title=f"head {head}")
         axes.grid(alpha=0.3)
-    panels_[0].set(ylabel="attention (1: like any other key)")
+    panels_[0].set(ylabel="attention\n(1: like any other key)")
+    figure.supxlabel("value of the key - value of the query", fontsize=10)
     panels_[-1].legend(title="length", fontsize=8)
     figure.suptitle(title)
     return figure
@@ -263,7 +264,7 @@ def by_difference(table, title):
 def sequences(cases, title):
     """Sequences as rows of cells, shaded by value; red frames mark neighbours that are out of order."""
     length = max(map(len, cases["sequence"]))
-    figure, axes = plt.subplots(figsize=(min(13, 2 + 0.36 * length), 0.7 + 0.4 * len(cases)), layout="constrained")
+    figure, axes = plt.subplots(figsize=(min(10.4, 2 + 0.3 * length), 0.7 + 0.4 * len(cases)), layout="constrained")
     values = np.full((len(cases), length), np.nan)
     for y, sequence in enumerate(cases["sequence"]):
         values[y, : len(sequence)] = sequence
@@ -298,10 +299,10 @@ def verdicts(tables):
     pictures = {
         "first token": (tables.first, "its value", "right neighbour"),
         "last token": (tables.last, "left neighbour", "its value"),
-        "middle token, the left value being 50": (tables.middle[50], "its value", "right neighbour"),
-        "middle token, the right value being 50": (tables.middle[:, :, 50], "left neighbour", "its value"),
+        "middle token,\nthe left value being 50": (tables.middle[50], "its value", "right neighbour"),
+        "middle token,\nthe right value being 50": (tables.middle[:, :, 50], "left neighbour", "its value"),
     }
-    figure, panels_ = plt.subplots(1, len(pictures), figsize=(13, 3.4), layout="constrained")
+    figure, panels_ = plt.subplots(1, len(pictures), figsize=(10.4, 3.1), layout="constrained")
     limit = max(abs(picture).max() for picture, _, _ in pictures.values())
     for axes, (title, (picture, down, across)) in zip(panels_, pictures.items(), strict=True):
         image = axes.imshow(picture, cmap="RdBu", vmin=-limit, vmax=limit)

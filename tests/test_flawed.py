@@ -1,7 +1,5 @@
 """The mistakes of the reports are the ones that they are said to be."""
 
-from dataclasses import asdict
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +8,15 @@ from torch import nn
 
 from problem1 import flawed
 from problem1.dataset import encode_pairs, split_pairs
-from problem1.flawed import FlawedRecipe, most_common_start, post_norm_adder, rest_loss, train_flawed, write_on
+from problem1.flawed import (
+    FlawedRecipe,
+    configurations,
+    most_common_start,
+    post_norm_adder,
+    rest_loss,
+    train_flawed,
+    write_on,
+)
 from problem1.model import Adder
 from problem1.train import PUBLISHED, published_adder
 
@@ -136,11 +142,8 @@ def test_every_variant_trains_is_kept_and_loaded(variant, tmp_path):
 
 def test_the_table_holds_every_variant_and_seed():
     table = pd.read_csv(PUBLISHED / "flawed.csv")
-    expected = [
-        {"variant": variant, **asdict(FlawedRecipe(seed=seed, **fields))}
-        for variant, fields in flawed.VARIANTS.items()
-        for seed in flawed.SEEDS
-    ]
+    expected = configurations(flawed.FlawedRecipe, flawed.VARIANTS)
+    assert [row["seed"] for row in expected] == [0, 1, 2] * len(flawed.VARIANTS)
     assert table[list(expected[0])].to_dict("records") == expected
 
 

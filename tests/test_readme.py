@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import nbformat
 import pandas as pd
 
 from problem1.sweep import published_tables, seed_summary
@@ -10,6 +11,7 @@ from problem1.words import listing, span
 from problem2.analysis import evaluated
 from problem2.dataset import LONG_LENGTHS
 from problem2.encodings import ENCODINGS
+from problem2.reports import CLAIMS, adder_derivations, as_printed, length_derivations
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -58,6 +60,28 @@ def test_results_of_problem_2_are_those_of_the_tables():
     assert f"they are right {hard['accuracy'].mean():.0%} of the time at 256" in README
 
 
+def test_results_about_the_reports_are_derived():
+    small, no_zero = (row.derived for row in adder_derivations()[:2].itertuples())
+    assert f"baselines of {small} and {no_zero}?" in README
+    flawed = pd.read_csv(ROOT / "problem1" / "published" / "flawed.csv").set_index("variant")
+    for variant, share in (("no BOS", small), ("no BOS, 0 is PAD", no_zero)):
+        scores = flawed.loc[variant]
+        assert all(as_printed(value, share) == share for value in scores["free-running from 0"]) and len(scores) == 3
+    assert (flawed.loc["no BOS", "teacher-forced answers"] == 1).all() and "while teacher forcing says 100 %" in README
+    lengths = length_derivations()
+    of_a_and_d = lengths[lengths["report"].isin(["A", "D"])]
+    assert (of_a_and_d["equal to"] != "neither").all()
+    assert f"All {len(of_a_and_d)} of reports A and D are class shares" in README
+
+
+def test_verdicts_are_those_of_the_notebook():
+    cells = nbformat.read(ROOT / "notebooks" / "reports.ipynb", as_version=4).cells
+    text = next(cell.outputs[0].data["text/markdown"] for cell in cells if "every claim has a verdict" in cell.source)
+    verdicts = re.findall(r"\*\*(.*?):\*\*", text)
+    assert len(verdicts) == len(CLAIMS) and f"Which of their {len(CLAIMS)} claims hold?" in README
+    assert verdicts.count("True") == 1 and "As it stands, one:" in README
+
+
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert target.startswith("http") or (ROOT / target).exists(), target
@@ -68,6 +92,14 @@ def test_the_example_for_python_runs():
     names = {}
     exec(block, names)
     assert names["adder"].add("663+497") == "1160"
+
+
+def test_the_example_of_the_checklist_warns_three_times():
+    block = next(block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "warnings_about" in block)
+    *lines, call = block.strip().split("\n")
+    names = {}
+    exec("\n".join(lines), names)
+    assert len(eval(call, names)) == 3
 
 
 def test_the_example_of_an_encoding_runs():
