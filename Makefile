@@ -11,7 +11,7 @@ setup: $(READY)
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --editable .
+	$(BIN)/python -m pip install --editable ".[cluster]"
 	@touch $@
 
 report: $(READY)          # run the notebooks and make report.pdf; also QUICK=1, CODE=1, NOTEBOOKS="problem1 problem2"

@@ -1,5 +1,6 @@
 """What things cost, as ratios measured in one interleaved run on CPU time: `python -m problem1.bench`."""
 
+import os
 import statistics
 import tempfile
 import time
@@ -8,16 +9,20 @@ from pathlib import Path
 import pandas as pd
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 from tqdm.auto import tqdm
 
 from problem1.ablation import ablate_heads, mean_heads
 from problem1.analysis import unseen_pairs
 from problem1.dataset import TOKENS, encode_pairs, every_pair, pair_count
+from problem1.grid import run_grid
 from problem1.loop import TrainingRun, one_thread
 from problem1.model import Adder
 from problem1.train import AdderRecipe, adder_loss, answers_right, make_batches, published_adder, run_pairs
 
 HOMEWORK_STEPS = 7_850  # the usual homework run: 50 epochs of 157 batches of 64
+MATRIX = 512  # the side of two square matrices whose product is this machine's measure of speed
+SHORTEST_RUN = 15  # CPU seconds of the shortest run of the sweeps, a small judge
 
 
 class TorchAdder(nn.Module):
@@ -50,6 +55,7 @@ def interleaved(tasks, rounds):
 
 
 def training_steps(folder, rounds=101):
+    """CPU seconds of a training step of each model, and of one product of two matrices."""
     recipe = AdderRecipe()
     models = {
         "this adder": Adder(),
@@ -60,10 +66,18 @@ def training_steps(folder, rounds=101):
     runs = {
         name: TrainingRun(model, recipe, Path(folder) / str(i), True) for i, (name, model) in enumerate(models.items())
     }
+    tasks = {name: lambda run=run: run.train_one_step(0, batch, adder_loss) for name, run in runs.items()}
+    matrix = torch.randn(MATRIX, MATRIX)
     with one_thread():
-        return interleaved(
-            {name: lambda run=run: run.train_one_step(0, batch, adder_loss) for name, run in runs.items()}, rounds
-        )
+        return interleaved({**tasks, "matrix product": lambda: matrix @ matrix}, rounds)
+
+
+def step_operations():
+    """Multiplications and additions of the matrix products of one training step, counted while it runs."""
+    recipe = AdderRecipe()
+    with FlopCounterMode(display=False) as counter:
+        adder_loss(Adder(), make_batches(recipe)(0)).backward()
+    return counter.get_total_flops()
 
 
 def ablations(rounds=3):
@@ -81,14 +95,42 @@ def ablations(rounds=3):
     )
 
 
+def bare_run(seed, steps):
+    """For run_grid: some training steps and nothing on disk."""
+    recipe = AdderRecipe(seed=seed)
+    torch.manual_seed(seed)
+    run, batches = TrainingRun(Adder(), recipe, Path("nowhere"), True), make_batches(recipe)
+    with one_thread():
+        return {"loss": [run.train_one_step(step, batches(step), adder_loss) for step in range(steps)][-1].item()}
+
+
+def grids(folder, runs=8, steps=120):
+    """(CPU seconds, seconds) of some runs called one after the other, by run_grid in one process, and in two."""
+    configurations = [{"seed": seed, "steps": steps} for seed in range(runs)]
+
+    def by_grid(workers):
+        run_grid(bare_run, configurations, Path(folder) / f"{workers} workers", progress=False, workers=workers)
+
+    tasks = {"bare": lambda: [bare_run(**c) for c in configurations], 1: lambda: by_grid(1), 2: lambda: by_grid(2)}
+    measured = {}
+    for name, task in tqdm(tasks.items(), desc="run_grid", leave=False):
+        before, started = os.times(), time.monotonic()
+        task()
+        cpu = sum(os.times()[:4]) - sum(before[:4])  # user and system, of this process and of children that have ended
+        measured[name] = cpu, time.monotonic() - started
+    return measured
+
+
 def main():
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder, one_thread():
-        ours, same, homework = training_steps(folder).values()
+        ours, same, homework, product = training_steps(folder).values()
         smart, plain = ablations().values()
         model, pairs = published_adder()[0], next(every_pair(3, 9_000))
         check = interleaved({"every pair": lambda: answers_right(*run_pairs(model, pairs))}, 4)["every pair"]
-    steps = AdderRecipe().steps
+        runs = 8
+        (bare, _), (one, slow), (two, fast) = grids(folder, runs).values()
+    steps, fastest = AdderRecipe().steps, step_operations() / (2 * MATRIX**3) * product
     rows = [
         ("a training step", ours, "of nn.Transformer, pre-norm, no dropout", same),
         (
@@ -97,13 +139,19 @@ def main():
             f"{HOMEWORK_STEPS:,} of nn.Transformer, dropout 0.1",
             homework * HOMEWORK_STEPS,
         ),
+        ("its operations at full speed", fastest, "a training step", ours),
         ("48 ablations of 1,000 sums", smart, "a plain loop of greedy decodings", plain),
+        (f"{runs} short runs by run_grid, two workers", two, "the same called bare", bare),
     ]
     table = pd.DataFrame(rows, columns=["what", "CPU s", "against", "CPU s of that"])
     table["ratio"] = table["CPU s"] / table["CPU s of that"]
     print(table.round(3).to_string(index=False))
+    print(f"full speed: {2 * MATRIX**3 / product / 1e9:.0f} billion operations a CPU second, by matrix products")
     rate = len(pairs) / check
     print(f"every pair: {rate:,.0f} sums a CPU second, so {pair_count() / rate:.0f} CPU s for all {pair_count():,}")
+    share = (two - bare) / (runs * SHORTEST_RUN)
+    print(f"run_grid: {two - bare:.1f} CPU s of its own, {share:.1%} of {runs} runs of {SHORTEST_RUN} CPU s; ", end="")
+    print(f"two workers are {slow / fast:.2f} times as fast as one ({one / two:.2f} by CPU time)")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
-"""What the command lines share: options from a recipe, and one sentence instead of a traceback."""
+"""What the command lines share: options from a recipe, those of a sweep, and one sentence instead of a traceback."""
 
 import argparse
 import contextlib
 import sys
 from dataclasses import fields
 
+from problem1.grid import RunsFailed
+
 
 @contextlib.contextmanager
 def one_sentence(program):
-    """Bad input and Ctrl-C end a command with what there is to say, and nothing from inside torch."""
+    """Bad input, failed runs and Ctrl-C end a command with what there is to say, and nothing from inside torch."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, RunsFailed) as error:
         sys.exit(f"{program}: {error}")
     except KeyboardInterrupt as error:
         sys.exit(f"{program}: {error if error.args else 'stopped'}")
@@ -31,6 +33,20 @@ def add_recipe_options(parser, recipe_class):
 
 def recipe_from(arguments, recipe_class):
     return recipe_class(**{entry.name: getattr(arguments, entry.name) for entry in fields(recipe_class)})
+
+
+def add_sweep_options(parser, package, seeds):
+    parser.add_argument("--seeds", type=parse_count, default=seeds, help=f"how many, from 0 on (default {seeds})")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of a Dask cluster that does the runs, as tcp://HOST:8786"
+    )
+    parser.add_argument("--publish", action="store_true", help=f"write to {package}/published what the notebooks study")
+
+
+def parse_count(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
 
 
 def parse_bool(text):

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm.auto import tqdm
 
-from problem1.storage import load_into, load_tensors, save_figure, save_tensors, write_json
+from problem1.storage import load_into, load_tensors, one_process_at_a_time, save_figure, save_tensors, write_json
 
 
 def option(default, text, choices=None):
@@ -86,11 +86,12 @@ def train(model, recipe, batch, loss, validate, folder, fresh=False, progress=Tr
     loaded; an unfinished one goes on; `fresh` starts again.
     """
     folder = Path(folder)
-    run = TrainingRun(model, recipe, folder, fresh)
-    if not run.finished:
-        with one_thread(), torch.random.fork_rng(devices=[]):
-            run.train(batch, loss, validate, progress)
-    load_into(model, load_tensors(run.model_file)[0], run.model_file).eval()
+    with one_process_at_a_time(folder / ".lock"):  # whoever comes second loads what the first has trained
+        run = TrainingRun(model, recipe, folder, fresh)
+        if not run.finished:
+            with one_thread(), torch.random.fork_rng(devices=[]):
+                run.train(batch, loss, validate, progress)
+        load_into(model, load_tensors(run.model_file)[0], run.model_file).eval()
     return run.log
 
 

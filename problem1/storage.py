@@ -8,6 +8,7 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
+from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 
 
@@ -22,6 +23,19 @@ def atomic_path(path):
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def one_process_at_a_time(path):
+    """Others that ask for the same path wait. The system frees the lock of a process that is killed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path, poll_interval=0.5):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # removed while it is ours: FileLock does not trust a file without name
+                path.unlink()
 
 
 def write_json(path, data):
@@ -73,3 +87,12 @@ def weights_hash(model):
         digest.update(name.encode())
         digest.update(parameter.detach().to(torch.float32).contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def require_weights(found, expected, run, row_folder):
+    """What is published has the very weights of its row, which may have been trained on another machine."""
+    if found != expected:
+        raise ValueError(
+            f"{run} holds other weights than its row ({found}, not {expected}): copy this folder from the machine that "
+            f"the row in {row_folder} names, or delete the row to have it run again."
+        )

@@ -1,6 +1,7 @@
 """The trainings behind the claims: `python -m problem1.sweep` trains all seeds, checks every pair, studies every head.
 
-With `--publish` the tables and the adder with the lowest validation loss go to problem1/published.
+With `--publish` the tables and the adder with the lowest validation loss go to problem1/published. With `--scheduler`
+the runs go to a Dask cluster; weights stay with its workers, so the adder that is published is trained again here.
 """
 
 import argparse
@@ -13,16 +14,16 @@ from problem1 import plots
 from problem1.ablation import TOLERANCE, ablate_heads, gate_gradients, greedy_pruning, ranked
 from problem1.analysis import prunable_summary, unseen_pairs
 from problem1.carry import attention_by_sum, look_past_nine, patch_carries, strongest
+from problem1.commands import add_sweep_options, one_sentence
 from problem1.dataset import pair_count
 from problem1.every_pair import check_every_pair, stored_check
-from problem1.grid import run_grid
-from problem1.model import load_adder
+from problem1.grid import run_grids
 from problem1.settings import quick
 from problem1.specialization import head_specialization
-from problem1.storage import atomic_path, save_figure, weights_hash
+from problem1.storage import atomic_path, require_weights, save_figure, weights_hash
 from problem1.train import PUBLISHED, RESULTS, AdderRecipe, headline_accuracy, never_trained, train_adder
 
-SEEDS = range(5)  # fixed before anything was trained
+SEEDS = range(5)  # of what is published; fixed before anything was trained
 
 RECIPES = {  # in the order in which they were tried; only the length changed
     "4,000 steps": {"steps": 4_000},
@@ -121,13 +122,26 @@ def seed_summary(tables):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="python -m problem1.sweep", description=__doc__.splitlines()[0])
-    parser.add_argument("--publish", action="store_true", help="write to problem1/published what the notebooks study")
-    folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
-    seeds = SEEDS[: quick(5, 2)]
-    trained = run_grid(train_and_check, configurations(seeds), RESULTS / "grid")
-    studied = run_grid(study_heads, [asdict(AdderRecipe(seed=seed)) for seed in seeds], RESULTS / "grid")
+def publish_adder(row, folder):
+    """The adder of this row of the table, its log, its check and its picture; it is loaded, or trained here."""
+    recipe = AdderRecipe(seed=int(row["seed"]))
+    run, key = RESULTS / "runs" / recipe.name, row["weights"]
+    model, _ = train_adder(recipe)
+    require_weights(weights_hash(model), key, run, RESULTS / "grid")
+    check_every_pair(model)
+    for source, name in [
+        (run / "model.safetensors", "adder.safetensors"),
+        (run / "training_log.json", "training_log.json"),
+        (stored_check(key), f"every_pair/{key}.json"),
+    ]:
+        with atomic_path(folder / name) as temporary:
+            shutil.copyfile(source, temporary)
+    save_figure(plots.patching(patch_carries(model)), folder / "carry_heads.png")
+
+
+def sweep(seeds, folder, scheduler=None, publish=False):
+    grids = (train_and_check, configurations(seeds)), (study_heads, [asdict(AdderRecipe(seed=seed)) for seed in seeds])
+    trained, studied = run_grids(grids, RESULTS / "grid", scheduler)
 
     prunable = pd.json_normalize(studied["prunable"]).drop(columns=["zero.heads", "mean.heads"])
     facts = studied[["seed", "carrier of the hundreds", "look past a 9"]]
@@ -143,19 +157,19 @@ def main():
 
     ours = trained[trained["recipe"] == "published"]
     best = ours.loc[ours["validation loss"].idxmin()]
-    run = RESULTS / "runs" / AdderRecipe(seed=int(best["seed"])).name
-    key = best["weights"]
-    for source, name in [
-        (run / "model.safetensors", "adder.safetensors"),
-        (run / "training_log.json", "training_log.json"),
-        (stored_check(key), f"every_pair/{key}.json"),
-    ]:
-        with atomic_path(folder / name) as temporary:
-            shutil.copyfile(source, temporary)
-    figure = plots.patching(patch_carries(load_adder(folder / "adder.safetensors")))
-    save_figure(figure, folder / "carry_heads.png")
+    if publish:
+        publish_adder(best, folder)
     print(trained[SHOWN].to_string(index=False))
-    print(f"lowest validation loss: seed {best['seed']}, weights {key}; tables and weights in {folder}")
+    print(f"lowest validation loss: seed {best['seed']}, weights {best['weights']}; what was written is in {folder}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m problem1.sweep", description=__doc__.splitlines()[0])
+    add_sweep_options(parser, "problem1", len(SEEDS))
+    arguments = parser.parse_args()
+    folder = PUBLISHED if arguments.publish else RESULTS / "sweep"
+    with one_sentence(parser.prog):
+        sweep(range(arguments.seeds)[: quick(None, 2)], folder, arguments.scheduler, arguments.publish)
 
 
 if __name__ == "__main__":

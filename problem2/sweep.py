@@ -2,18 +2,21 @@
 
 What is open is chosen first, by trainings of their own seeds, on validation and on the development lengths 24, 48 and
 96 (CANDIDATES). Then everything is trained anew with other seeds (STUDIES), and only these judges read the assignment's
-long sets. With `--publish` tables and weights go to problem2/published.
+long sets. With `--publish` tables and weights go to problem2/published. With `--scheduler` the runs go to a Dask
+cluster; weights stay with its workers, so the few judges that are published are trained again here.
 """
 
 import argparse
+import json
 import shutil
 from dataclasses import asdict
 
 import pandas as pd
 
-from problem1.grid import run_grid
+from problem1.commands import add_sweep_options, one_sentence
+from problem1.grid import run_grids
 from problem1.settings import quick
-from problem1.storage import atomic_path, weights_hash
+from problem1.storage import atomic_path, require_weights, weights_hash
 from problem2.certificate import PUBLISHED
 from problem2.dataset import LONG_LENGTHS
 from problem2.encodings import ENCODINGS
@@ -125,18 +128,23 @@ STUDIES = {
 }
 
 
-def seeds_of(study):
-    seeds = SEEDS["encodings"] if study in ("plain", "augmented") else SEEDS.get(study, SEEDS["studies"])
+def seeds_of(study, encodings=SEEDS["encodings"]):
+    seeds = encodings if study in ("plain", "augmented") else SEEDS.get(study, SEEDS["studies"])
     return seeds[: quick(None, 1)]
 
 
-def runs():
-    """One row for each training that a study asks for: study, name, and the recipe; a recipe may serve several."""
+def runs(encodings=SEEDS["encodings"]):
+    """One row for each training that a study asks for: study, name, and the recipe; a recipe may serve several.
+    `encodings` are the seeds of the two studies that compare encodings."""
+    if set(encodings) & set(CHOICE_SEEDS):
+        raise ValueError(
+            f"at most {min(CHOICE_SEEDS)} seeds: by those from {min(CHOICE_SEEDS)} on recipes were chosen."
+        )
     return [
         {"study": study, "name": name, "recipe": JudgeRecipe(seed=seed, **options)}
         for study, judges in STUDIES.items()
         for name, options in judges.items()
-        for seed in seeds_of(study)
+        for seed in seeds_of(study, encodings)
     ]
 
 
@@ -209,52 +217,69 @@ def split_rows(table, keys):
     return table.drop(columns="rows"), rows[[*keys, *(column for column in rows if column not in keys)]]
 
 
-def choose():
-    """The candidates on validation and on the development lengths."""
-    named = [(name, JudgeRecipe(seed=seed, **options)) for name, options in CANDIDATES.items() for seed in CHOICE_SEEDS]
-    table = run_grid(train_and_develop, [asdict(recipe) for _, recipe in named], RESULTS / "grid")
-    table.insert(0, "name", [name for name, _ in named])
-    return split_rows(table, ["name", "seed"])
-
-
-def study():
-    """(trainings, evaluations): a row for each training of each study, and for each set that its judge has read."""
-    asked_for = runs()
-    recipes = {row["recipe"].key: row["recipe"] for row in asked_for}
-    results = run_grid(train_and_examine, [asdict(recipe) for recipe in recipes.values()], RESULTS / "grid")
-    results.insert(0, "key", list(recipes))
-    results, rows = split_rows(results, ["key"])
-    names = pd.DataFrame([{"study": r["study"], "name": r["name"], "key": r["recipe"].key} for r in asked_for])
-    return names.merge(results, on="key", validate="many_to_one"), rows
-
-
 def write_table(table, path):
     with atomic_path(path) as temporary:
         table.to_csv(temporary, index=False, float_format="%.5g")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="python -m problem2.sweep", description=__doc__.splitlines()[0])
-    parser.add_argument("--publish", action="store_true", help="write to problem2/published what the notebook studies")
-    folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
-    for name, make in {"candidates": choose, "judges": study}.items():
-        trainings, rows = make()
-        write_table(trainings, folder / f"{name}.csv")
-        write_table(rows, folder / f"{name}_evaluated.csv")
-    seeds = [{"seed": seed} for seed in seeds_of("certified")]
-    write_table(run_grid(certify_seed, seeds, RESULTS / "grid"), folder / "certificates.csv")
-    copies = {
-        f"judges/{name}.safetensors": RESULTS
-        / "runs"
-        / JudgeRecipe(seed=0, encoding=name, **AUGMENTED).name
-        / "model.safetensors"
-        for name in ENCODINGS
-    }
-    copies |= {name: RESULTS / "certified" / "seed0" / name for name in ("judge.safetensors", "certificate.json")}
+def publish_judges(trainings, certificates, folder):
+    """One judge of each encoding and the certified one; each is loaded, or trained here."""
+    weights = trainings.set_index("key")["weights"].groupby("key").first()
+    copies, grid = {}, RESULTS / "grid"
+    for name in ENCODINGS:
+        recipe = JudgeRecipe(seed=0, encoding=name, **AUGMENTED)
+        run = RESULTS / "runs" / recipe.name
+        require_weights(weights_hash(train_judge(recipe)[0]), weights[recipe.key], run, grid)
+        copies[f"judges/{name}.safetensors"] = run / "model.safetensors"
+    run = RESULTS / "certified" / "seed0"
+    if not (run / "certificate.json").exists():
+        train_certified(0)
+    margin = json.loads((run / "certificate.json").read_text())["lowest_sorted"]  # differs if the weights do
+    require_weights(margin, certificates.set_index("seed")["lowest sorted logit"][0], run, grid)
+    copies |= {name: run / name for name in ("judge.safetensors", "certificate.json")}
     for name, source in copies.items():
         with atomic_path(folder / name) as temporary:
             shutil.copyfile(source, temporary)
-    print(f"tables and weights in {folder}")
+
+
+def sweep(seeds, folder, scheduler=None, publish=False):
+    candidates = [
+        (name, JudgeRecipe(seed=seed, **options)) for name, options in CANDIDATES.items() for seed in CHOICE_SEEDS
+    ]
+    asked_for = runs(seeds)
+    recipes = {row["recipe"].key: row["recipe"] for row in asked_for}
+    grids = [
+        (train_and_develop, [asdict(recipe) for _, recipe in candidates]),
+        (train_and_examine, [asdict(recipe) for recipe in recipes.values()]),
+        (certify_seed, [{"seed": seed} for seed in seeds_of("certified")]),
+    ]
+    chosen, studied, certificates = run_grids(grids, RESULTS / "grid", scheduler)
+    chosen.insert(0, "name", [name for name, _ in candidates])
+    chosen, chosen_rows = split_rows(chosen, ["name", "seed"])
+    studied.insert(0, "key", list(recipes))
+    studied, studied_rows = split_rows(studied, ["key"])
+    names = pd.DataFrame([{"study": r["study"], "name": r["name"], "key": r["recipe"].key} for r in asked_for])
+    tables = {
+        "candidates": chosen,
+        "candidates_evaluated": chosen_rows,
+        "judges": names.merge(studied, on="key", validate="many_to_one"),
+        "judges_evaluated": studied_rows,
+        "certificates": certificates,
+    }
+    for name, table in tables.items():
+        write_table(table, folder / f"{name}.csv")
+    if publish:
+        publish_judges(tables["judges"], certificates, folder)
+    print(f"what was written is in {folder}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m problem2.sweep", description=__doc__.splitlines()[0])
+    add_sweep_options(parser, "problem2", len(SEEDS["encodings"]))
+    arguments = parser.parse_args()
+    folder = PUBLISHED if arguments.publish else RESULTS / "sweep"
+    with one_sentence(parser.prog):
+        sweep(range(arguments.seeds), folder, arguments.scheduler, arguments.publish)
 
 
 if __name__ == "__main__":
