@@ -50,21 +50,21 @@ def main():
         notebooks = [find_notebook(name) for name in sys.argv[1:] or NOTEBOOKS]
     except ValueError as error:
         sys.exit(str(error))
-    rows = []
+    red = False
     for name, cores, environment, trained in SURROUNDINGS:
         started = time.time()
         if not trained:
             scratch = tempfile.TemporaryDirectory()
             copy_project(Path(scratch.name), notebooks)
-        print(f"{name} ...", flush=True)
+        print(f"{name:26}", end="", flush=True)
         done = check(Path(scratch.name), notebooks, cores, environment)
         verdict = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1].strip("= ")
         minutes = f"{(time.time() - started) / 60:.1f} min"
-        rows.append((name, "RED" if done.returncode else "fine", minutes, verdict))
+        print(f"{'RED' if done.returncode else 'fine':6}{minutes:>9}   {verdict}", flush=True)
         if done.returncode:
+            red = True
             print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
-    print(*(f"{name:26}{result:6}{minutes:>9}   {verdict}" for name, result, minutes, verdict in rows), sep="\n")
-    sys.exit(any(result == "RED" for _, result, _, _ in rows))
+    sys.exit(red)
 
 
 if __name__ == "__main__":
