@@ -4,10 +4,15 @@ Numbers may differ by 0.002, in cells tagged `live` (they train) by 0.02; before
 that begin with "· " tell what was done here and now (loaded, trained, seconds); neither they nor bars are compared.
 """
 
+import os
 import re
 
 from nbformat import NotebookNode
 from nbval.plugin import IPyNbCell
+
+# nbval reads what a cell sends when the cell is done; a bar that moved for minutes would have filled the channel, and
+# the end of the message stream would be lost. So bars move seldom in the kernels that it starts.
+os.environ["TQDM_MININTERVAL"] = "10"
 
 TOLERANCE, LIVE_TOLERANCE = 0.002, 0.02
 NUMBER = re.compile(r"(-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(\s?%)?")

@@ -37,6 +37,7 @@ CASES = [  # the cell, what is stored as its output, further options, is it acce
     ("%nosuchmagic", "", {}, False),
     ("%nosuchmagic", "UsageError: Line magic function `%nosuchmagic` not found.\n", {}, False),
     ("1 / 0", "", {}, False),
+    ("from tqdm.auto import tqdm; print(tqdm(range(3)).mininterval)", "10.0\n", {}, True),  # bars move seldom here
     ("1 / 0", "", {"outputs": [new_output("error", ename="ZeroDivisionError", evalue="division by zero")]}, False),
     (f"{SHOW}HTML('<td>0.9871</td>')", "", {"outputs": [shown("text/html", "<td>0.9880</td>")]}, True),
     (f"{SHOW}HTML('<td>0.9871</td>')", "", {"outputs": [shown("text/html", "<td>0.9971</td>")]}, False),
