@@ -263,6 +263,7 @@ def try_adder(explorer):
     explorer.get_by_role("button", name="all off").click()
     shows(explorer, "without 24 heads")
     explorer.get_by_role("button", name="all on").click()
+    shows(explorer, r"457\+543 = 1000 \(right\)$")  # only now the boxes are on
     head_box(explorer, "Encoder L1", "H3").click()
     shows(explorer, r"457\+543 = 0900 \(wrong, 1000 is right\)")
 
