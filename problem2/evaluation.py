@@ -2,7 +2,7 @@
 
     development   lengths that the assignment does not ask about: what is chosen is chosen on these, or on validation
     exact         the assignment's test items of lengths 8, 12, 16 and its long sets; read when everything is chosen
-    fresh         new sets of the same lengths and longer, unsorted in any way; "adjacent" is the hard test
+    fresh         new sets of the same lengths, unsorted in any way ("adjacent" is the hard test), and of 512 and 1,024
     pieces        16 neighbouring values cut out of longer sequences: as dense as those, but nothing else is new
     narrow        length 16, all values from a narrow window: how fine are the differences that a judge can see?
 
@@ -37,7 +37,9 @@ DEVELOPMENT_LENGTHS = (24, 48, 96)
 LENGTHS = (8, 12, 16, *LONG_LENGTHS)
 CONTROLS = ("swaps", "adjacent", "reversed", "half-rotated")
 LONGEST_TRAINED = TRAINING_LENGTHS[1]
+FAR_LENGTHS = (512, 1_024)  # farther than the assignment asks
 SIZE = quick(500, 60)  # of a development or fresh set
+FAR_SIZE = quick(100, 20)  # a judge needs more time for one such sequence than for a whole set of length 8
 DEVELOPMENT_SEED, FRESH_SEED = 7, 2_026
 
 
@@ -81,6 +83,10 @@ def exact_sets():
 
 def fresh_sets(kinds=CONTROLS, lengths=LENGTHS, size=SIZE):
     return [Examination("fresh", kind, length, fresh_group(kind, length, size)) for kind in kinds for length in lengths]
+
+
+def far_sets():
+    return fresh_sets(("swaps", "adjacent"), FAR_LENGTHS, FAR_SIZE)
 
 
 def piece_sets():

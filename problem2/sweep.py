@@ -27,6 +27,7 @@ from problem2.evaluation import (
     evaluate,
     exact_sets,
     examine,
+    far_sets,
     fresh_sets,
     grouped_test_items,
     ways,
@@ -39,7 +40,8 @@ from problem2.train import RESULTS, JudgeRecipe, train_judge
 
 ASSIGNED = ("sinusoidal", "learned", "none")
 CHOICE_SEEDS = range(10, 12)  # of the trainings by which something was chosen; nothing else is trained with them
-SEEDS = {"encodings": range(5), "studies": range(3), "assignment shape": range(1)}  # fixed before anything was trained
+SEEDS = {"encodings": 5, "studies": 3, "assignment shape": 1}  # how many; fixed before they were trained
+COMPARED = ("plain", "augmented")  # the studies that compare encodings: these are examined at 512 and 1,024 too
 
 AUGMENTED = {"smooth": True, "augment": "shift"}  # smooth values to start with; values reflected and moved
 PREPARATIONS = {
@@ -128,23 +130,19 @@ STUDIES = {
 }
 
 
-def seeds_of(study, encodings=SEEDS["encodings"]):
-    seeds = encodings if study in ("plain", "augmented") else SEEDS.get(study, SEEDS["studies"])
-    return seeds[: quick(None, 1)]
+def study_seeds(count):
+    """The first seeds by which nothing was chosen."""
+    return [seed for seed in range(count + len(CHOICE_SEEDS)) if seed not in CHOICE_SEEDS][:count]
 
 
-def runs(encodings=SEEDS["encodings"]):
+def runs(seeds=SEEDS["encodings"]):
     """One row for each training that a study asks for: study, name, and the recipe; a recipe may serve several.
-    `encodings` are the seeds of the two studies that compare encodings."""
-    if set(encodings) & set(CHOICE_SEEDS):
-        raise ValueError(
-            f"at most {min(CHOICE_SEEDS)} seeds: by those from {min(CHOICE_SEEDS)} on recipes were chosen."
-        )
+    `seeds` is how many the studies get that compare encodings."""
     return [
         {"study": study, "name": name, "recipe": JudgeRecipe(seed=seed, **options)}
         for study, judges in STUDIES.items()
         for name, options in judges.items()
-        for seed in seeds_of(study, encodings)
+        for seed in study_seeds(quick(seeds if study in COMPARED else SEEDS.get(study, SEEDS["studies"]), 1))
     ]
 
 
@@ -176,16 +174,19 @@ def train_and_develop(**fields):
     return {**facts, "rows": rows}
 
 
-def train_and_examine(**fields):
-    """A judge of a study: every set at every length; asked in other ways, the longer ones of them."""
+def train_and_examine(far, **fields):
+    """A judge of a study: every set at every length; asked in other ways, the longer ones of them. With `far` it is
+    examined at 512 and 1,024 too, in its own way and rescaled (other ways have no positions for that, or no promise).
+    """
     model, facts = train(fields)
     test = examine(model, grouped_test_items().values())
     own, *others = ways(model)
-    rows = [{"way": own, **row} for row in evaluate(model, all_sets())]
+    farther = far_sets() if far else []
+    rows = [{"way": own, **row} for row in evaluate(model, all_sets() + farther)]
     beyond = [e for e in exact_sets() + fresh_sets(("swaps", "adjacent")) if e.length in LONG_LENGTHS]
     for way in others:
         with asked(model, way):
-            rows += [{"way": way, **row} for row in evaluate(model, beyond)]
+            rows += [{"way": way, **row} for row in evaluate(model, beyond + (farther if way == "rescale" else []))]
     return {**facts, **{f"test {name}": value for name, value in test.items()}, **position_facts(model), "rows": rows}
 
 
@@ -248,10 +249,11 @@ def sweep(seeds, folder, scheduler=None, publish=False):
     ]
     asked_for = runs(seeds)
     recipes = {row["recipe"].key: row["recipe"] for row in asked_for}
+    far = {row["recipe"].key for row in asked_for if row["study"] in COMPARED}
     grids = [
         (train_and_develop, [asdict(recipe) for _, recipe in candidates]),
-        (train_and_examine, [asdict(recipe) for recipe in recipes.values()]),
-        (certify_seed, [{"seed": seed} for seed in seeds_of("certified")]),
+        (train_and_examine, [{"far": key in far, **asdict(recipe)} for key, recipe in recipes.items()]),
+        (certify_seed, [{"seed": seed} for seed in study_seeds(quick(SEEDS["studies"], 1))]),
     ]
     chosen, studied, certificates = run_grids(grids, RESULTS / "grid", scheduler)
     chosen.insert(0, "name", [name for name, _ in candidates])
@@ -275,11 +277,11 @@ def sweep(seeds, folder, scheduler=None, publish=False):
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m problem2.sweep", description=__doc__.splitlines()[0])
-    add_sweep_options(parser, "problem2", len(SEEDS["encodings"]))
+    add_sweep_options(parser, "problem2", SEEDS["encodings"])
     arguments = parser.parse_args()
     folder = PUBLISHED if arguments.publish else RESULTS / "sweep"
     with one_sentence(parser.prog):
-        sweep(range(arguments.seeds), folder, arguments.scheduler, arguments.publish)
+        sweep(arguments.seeds, folder, arguments.scheduler, arguments.publish)
 
 
 if __name__ == "__main__":

@@ -194,19 +194,19 @@ def test_bad_options_of_a_sweep_get_one_sentence(module, monkeypatch, capsys, tm
         assert text.startswith(f"python -m {module.__name__}: no Dask scheduler answers at {address} (")
 
 
-def test_seeds_by_which_something_was_chosen_are_not_studied(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(sweep2, "RESULTS", tmp_path)
-    assert "at most 10 seeds" in sentence(monkeypatch, capsys, sweep2, "--seeds", "11")[0]
-    assert {row["recipe"].seed for row in sweep2.runs(range(10))} == set(range(10))
+def test_seeds_by_which_something_was_chosen_are_left_out():
+    assert sweep2.study_seeds(3) == [0, 1, 2] and not set(sweep2.study_seeds(30)) & set(sweep2.CHOICE_SEEDS)
+    assert len(sweep2.study_seeds(30)) == 30
+    assert {row["recipe"].seed for row in sweep2.runs(11)} == {*range(10), 12}
 
 
 def test_more_seeds_add_rows_and_change_none():
     for few, many in [
         (sweep.configurations(range(5)), sweep.configurations(range(10))),
-        ([row["recipe"] for row in sweep2.runs()], [row["recipe"] for row in sweep2.runs(range(10))]),
+        ([row["recipe"] for row in sweep2.runs(5)], [row["recipe"] for row in sweep2.runs(12)]),
     ]:
         assert all(configuration in many for configuration in few) and len(many) > len(few)
-    assert sweep2.runs() == sweep2.runs(range(5))
+    assert sweep2.runs() == sweep2.runs(sweep2.SEEDS["encodings"])
 
 
 def test_a_sweep_with_failed_runs_says_so_and_fails(monkeypatch, capsys, tmp_path):

@@ -20,6 +20,7 @@ from problem2.evaluation import (
     evaluate,
     exact_sets,
     examine,
+    far_sets,
     fresh_group,
     fresh_sets,
     narrow_sets,
@@ -173,13 +174,14 @@ def test_there_is_one_set_for_each_kind_and_length_and_its_items_are_of_them():
 
 
 def test_what_is_chosen_is_chosen_at_lengths_and_seeds_that_are_not_read_later():
-    assert not {each.length for each in development_sets()} & {each.length for each in exact_sets() + fresh_sets()}
+    later = exact_sets() + fresh_sets() + far_sets()
+    assert not {each.length for each in development_sets()} & {each.length for each in later}
     for each in development_sets():
         assert not sequences_in(each) & sequences_in(each._replace(group=fresh_group(each.kind, each.length)))
 
 
 def test_no_sequence_is_in_two_sets():
-    sets = [sequences_in(each) for each in development_sets() + exact_sets() + fresh_sets()]
+    sets = [sequences_in(each) for each in development_sets() + exact_sets() + fresh_sets() + far_sets()]
     assert len(set.union(*sets)) == sum(map(len, sets))
 
 

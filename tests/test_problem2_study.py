@@ -14,6 +14,7 @@ from problem2.evaluation import (
     CONTROLS,
     DEVELOPMENT_LENGTHS,
     DEVELOPMENT_SEED,
+    FAR_LENGTHS,
     FRESH_SEED,
     LENGTHS,
     evaluate,
@@ -21,15 +22,15 @@ from problem2.evaluation import (
     fresh_sets,
 )
 from problem2.model import load_judge
-from problem2.sweep import CANDIDATES, CHOICE_SEEDS, SEEDS, STUDIES, runs, train_and_develop, train_and_examine
+from problem2.sweep import CANDIDATES, CHOICE_SEEDS, STUDIES, runs, train_and_develop, train_and_examine
 from problem2.train import JudgeRecipe
 
 # --- the declaration -------------------------------------------------------------------------------------------------
 
 
 def test_what_chooses_and_what_is_reported_have_nothing_in_common():
-    assert not {seed for seeds in SEEDS.values() for seed in seeds} & set(CHOICE_SEEDS)
-    assert not set(DEVELOPMENT_LENGTHS) & set(LENGTHS) and DEVELOPMENT_SEED != FRESH_SEED
+    assert not {row["recipe"].seed for row in runs()} & set(CHOICE_SEEDS)
+    assert not set(DEVELOPMENT_LENGTHS) & {*LENGTHS, *FAR_LENGTHS} and DEVELOPMENT_SEED != FRESH_SEED
 
 
 def test_a_candidate_never_reads_a_long_set(monkeypatch, tmp_path):
@@ -44,7 +45,25 @@ def test_a_candidate_never_reads_a_long_set(monkeypatch, tmp_path):
     assert {row["length"] for row in rows} == set(DEVELOPMENT_LENGTHS)
     assert {row["way"] for row in rows} == {"clamp", "untrained", "rescale", "sharpened"}
     with pytest.raises(AssertionError, match="a long set was read"):
-        train_and_examine(**fields)
+        train_and_examine(far=False, **fields)
+
+
+def test_far_examinations_add_512_and_1024_asked_as_trained_and_rescaled(monkeypatch, tmp_path):
+    monkeypatch.setattr("problem2.train.RESULTS", tmp_path)
+    monkeypatch.setattr("problem2.evaluation.FAR_SIZE", 4)
+    monkeypatch.setattr("problem2.sweep.exact_sets", list)  # the rest in short
+    monkeypatch.setattr("problem2.sweep.all_sets", list)
+    monkeypatch.setattr("problem2.sweep.fresh_sets", lambda kinds: [])
+    fields = asdict(JudgeRecipe(encoding="learned", steps=2, evaluate_every=1, batch_size=8))
+    assert train_and_examine(far=False, **fields)["rows"] == []
+    rows = train_and_examine(far=True, **fields)["rows"]
+    asked = [(row["way"], row["set"], row["kind"], row["length"]) for row in rows]
+    assert asked == [
+        (way, "fresh", kind, length)
+        for way in ("clamp", "rescale")
+        for kind in ("swaps", "adjacent")
+        for length in (512, 1_024)
+    ]
 
 
 def test_every_encoding_is_studied_at_least_three_times_plain_and_augmented():
