@@ -298,6 +298,22 @@ def seeds(heads, value, title, colours="Reds"):
     return figure
 
 
+def pruning_by_seed(greedy, intervals):
+    """Accuracy while heads are removed greedily: a thin line for each seed, their mean with its interval as a band."""
+    figure, axes = plt.subplots(figsize=(8.5, 3.6), layout="constrained")
+    for _, rows in greedy.groupby("seed"):
+        axes.plot(rows["removed"], rows["accuracy"], color="grey", lw=0.7, alpha=0.7)
+    line = axes.plot(intervals["removed"], intervals["mean"], color="#2f5597", lw=2, label="mean over seeds")[0]
+    band = {"color": line.get_color(), "alpha": 0.25, "lw": 0, "label": "95 % interval over seeds"}
+    axes.fill_between(intervals["removed"], intervals["low"], intervals["high"], **band)
+    axes.axhline(1 - TOLERANCE, color="crimson", ls="--", lw=1)
+    axes.set(xlabel="heads removed (zero ablation), greedily; thin: each seed", ylabel="exact-match accuracy")
+    axes.set_xticks(range(0, greedy["removed"].max() + 1, 2))
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9)
+    return figure
+
+
 # --- the mistakes of the reports -------------------------------------------------------------------------------------
 
 

@@ -97,9 +97,8 @@ def head_stability(heads, shuffles=200):
     draw, found = np.random.default_rng(0), []
     kinds = heads["head"].str.rsplit(" ", n=2).str[0]
     for kind, part in heads.groupby(kinds):
-        shares = part[[column for column in part if column.startswith(ROLES)]].dropna(
-            axis=1
-        )  # some have no BOS to read
+        shares = part[[column for column in part if column.startswith(ROLES)]]
+        shares = shares.dropna(axis=1)  # some have no BOS to read
         roles = {
             seed: shares.loc[of_seed.sort_values("head").index].to_numpy() for seed, of_seed in part.groupby("seed")
         }
@@ -116,6 +115,25 @@ def head_stability(heads, shuffles=200):
             score = (row["matched"] - row["unrelated"]) / room if room > 1e-9 else np.nan  # all heads are the same
             found.append({"kind": kind, "seed": seed, "other seed": other, **row, "score": score})
     return pd.DataFrame(found)
+
+
+def pair_interval(pairs, value="score", resamples=1_000):
+    """Mean over all pairs of seeds, with its 95 % interval by a bootstrap over the *seeds*: the pairs of one seed go up
+    and down together, so that a bootstrap over pairs would be too narrow. A seed is never paired with itself.
+    """
+    seeds = sorted({*pairs["seed"], *pairs["other seed"]})
+    table = pairs.pivot(index="seed", columns="other seed", values=value).reindex(index=seeds, columns=seeds).to_numpy()
+    table = np.where(np.isnan(table), table.T, table)
+    draws = np.random.default_rng(0).integers(len(seeds), size=(resamples, len(seeds)))
+    draws = draws[np.ptp(draws, axis=1) > 0]  # one seed alone makes no pair
+    means = np.nanmean(table[draws[:, :, None], draws[:, None, :]], axis=(1, 2))
+    low, high = np.percentile(means, [2.5, 97.5])
+    return {"mean": pairs[value].mean(), "low": low, "high": high}
+
+
+def shared_by_all(seeds):
+    """What holds in all of these seeds holds, with 95 % confidence, in at least this share of all seeds."""
+    return 0.05 ** (1 / seeds)
 
 
 def likeness(ours, theirs):

@@ -10,6 +10,7 @@ from matplotlib import pyplot as plt
 
 from problem1.commands import one_sentence
 from problem1.grid import run_grid
+from problem1.seeds import seed_intervals
 from problem1.storage import save_figure, write_json
 from problem1.words import number
 from problem2 import plots
@@ -60,6 +61,17 @@ def over_seeds(rows, by, value="accuracy"):
     return table.reset_index()
 
 
+def with_intervals(rows, by, value="accuracy"):
+    """The same with the 95 % bootstrap interval of the mean over seeds, low to high."""
+    intervals = seed_intervals(rows, by, value)[[*by, "low", "high"]]
+    return over_seeds(rows, by, value).merge(intervals, on=by)
+
+
+def in_interval(row, form=".3f"):
+    """'0.998 [0.997, 0.999]': a mean over seeds and its interval."""
+    return "{} [{}, {}]".format(*(number(row[name], form) for name in ("mean", "low", "high")))
+
+
 def in_words(row, form=".3f"):
     """'0.998 ± 0.001', and whether judges answered one class only: such a number is a class share."""
     text = number(row["mean"], form) + (f" ± {number(row['std'], form)}" if row["seeds"] > 1 else "")
@@ -73,10 +85,10 @@ def in_short(row, form=".3f"):
     return number(row["mean"], form) + ("¹" if 2 * row["one class"] >= row["seeds"] else "")
 
 
-def by_length(rows, value="accuracy", index="name", columns="length", cell=in_words, **form):
+def by_length(rows, value="accuracy", index="name", columns="length", cell=in_words, summary=over_seeds, **form):
     """A table in words: a row for each name, a column for each length, over the seeds."""
     columns = [columns] if isinstance(columns, str) else columns
-    table = over_seeds(rows, [index, *columns], value)
+    table = summary(rows, [index, *columns], value)
     table["cell"] = [cell(row, **form) for _, row in table.iterrows()]
     order = list(dict.fromkeys(table[index]))
     wide = table.pivot(index=index, columns=columns, values="cell").loc[order]

@@ -27,10 +27,10 @@ def length_axis(axes, lengths):
     axes.grid(alpha=0.3)
 
 
-def draw_curve(axes, rows, style):
-    """Mean over seeds, lowest to highest as a band; a hollow marker where every seed answers one class only."""
+def draw_curve(axes, rows, style, band=("min", "max")):
+    """Mean over seeds with a band, by default lowest to highest; hollow where every seed answers one class only."""
     line = axes.plot(rows["length"], rows["mean"], **style)[0]
-    axes.fill_between(rows["length"], rows["min"], rows["max"], color=line.get_color(), alpha=0.18, lw=0)
+    axes.fill_between(rows["length"], *(rows[end] for end in band), color=line.get_color(), alpha=0.18, lw=0)
     constant = rows[rows["one class"] == rows["seeds"]]
     axes.plot(constant["length"], constant["mean"], "o", color=line.get_color(), mfc="white", zorder=3)
 
@@ -60,15 +60,16 @@ def curves(table, names, shares):
     return figure
 
 
-def panels(tables, columns=5):
+def panels(tables, columns=5, band=("min", "max")):
     """One panel for each encoding, one curve for each table {label: balanced accuracy over seeds}."""
     names = [name for name in ENCODINGS if name in set(next(iter(tables.values()))["name"])]
     size = {"figsize": (10.4, 2.4 * -(-len(names) // columns)), "layout": "constrained"}
     figure, grid = plt.subplots(-(-len(names) // columns), columns, sharex=True, sharey=True, squeeze=False, **size)
     for axes, name in zip(grid.flat, names, strict=False):
         for (label, table), colour in zip(tables.items(), ("#8aa8d0", "#2f5597", "#c44e52"), strict=False):
-            draw_curve(axes, table[table["name"] == name], {"color": colour, "marker": "o", "ms": 4, "label": label})
-        length_axis(axes, sorted(set(table["length"])))
+            style = {"color": colour, "marker": "o", "ms": 4, "label": label}
+            draw_curve(axes, table[table["name"] == name], style, band)
+        length_axis(axes, [length for length in sorted(set(table["length"])) if length != 12])  # too near to 16
         axes.set(title=ENCODINGS[name].label, ylim=(0.4, 1.04), xlabel="")
         axes.tick_params(axis="x", labelsize=8, rotation=45)
     for axes in grid.flat[len(names) :]:
@@ -99,6 +100,31 @@ def controls(table):
         axes.text((number + 0.5) * len(lengths), -0.25, kind, ha="center", va="bottom")
         axes.axvline(number * len(lengths), color="black", lw=1.2)
     axes.set(xlabel="length;   ¹ at least half of the seeds answer one class only", ylabel="")
+    return figure
+
+
+def differences(tables, level=0.05):
+    """A panel for each {title: paired comparisons}: by how much the judge of a row is better than that of a column.
+    What chance explains (q above `level`) is left white, its number grey."""
+    figure, grid = plt.subplots(1, len(tables), figsize=(10.4, 4.6), sharey=True, layout="constrained")
+    for axes, (title, table) in zip(np.atleast_1d(grid), tables.items(), strict=True):
+        names = [name for name in ENCODINGS if name in {*table["first"], *table["second"]}]
+        back = table.rename(columns={"first": "second", "second": "first"}).assign(difference=-table["difference"])
+        both = pd.concat([table, back])
+        wide = {value: both.pivot(index="first", columns="second", values=value) for value in ("difference", "q")}
+        better, q = (table.loc[names, names] for table in wide.values())
+        style = {"vmin": -0.5, "vmax": 0.5, "cmap": "RdBu", "cbar": False, "linewidths": 0.4, "linecolor": "lightgrey"}
+        sns.heatmap(better.where(q <= level, 0), ax=axes, **style)
+        for (row, column), value in np.ndenumerate(better):
+            if row != column:
+                known = q.iloc[row, column] <= level
+                colour = "lightslategrey" if not known else "white" if abs(value) > 0.3 else "black"
+                text = f"{value:+.2f}".replace("0.", ".", 1) if abs(value) >= 0.005 else "0"
+                axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=7, color=colour)
+        labels = [ENCODINGS[name].label for name in names]
+        axes.set_xticklabels(labels, rotation=45, ha="right", fontsize=8)
+        axes.set_yticklabels(labels, rotation=0, fontsize=8)
+        axes.set(title=title, xlabel="", ylabel="")
     return figure
 
 

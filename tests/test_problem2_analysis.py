@@ -61,6 +61,13 @@ def test_a_constant_answer_is_named_wherever_a_number_stands():
     assert in_words({"mean": 0.5, "std": np.nan, "seeds": 1, "one class": 1}) == "0.500 (one class)"
 
 
+def test_an_interval_stands_beside_the_mean_of_its_group():
+    rows = example_rows().assign(seed=[0, 0, 1, 1] * 2)
+    table = by_length(rows, cell=analysis.in_interval, summary=analysis.with_intervals, form=".2f")
+    assert table.loc["a"].tolist() == ["0.80 [0.70, 0.90]", "1.00 [1.00, 1.00]"]
+    assert table.loc["b", 32] == "0.45 [0.45, 0.45]"
+
+
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_the_longest_trained_length_brings_no_news(name):
     assert news(make_encoding(name, 16, 2).eval(), 16) == {"never told": 0, "other mix": 0}
@@ -231,3 +238,23 @@ def test_the_slices_of_the_verdicts_are_those_of_the_tables():
     panels = plots.verdicts(Tables(np.zeros((100, 100)), middle, np.ones((100, 100)))).axes
     assert (panels[2].images[0].get_array() == middle[50]).all()
     assert (panels[3].images[0].get_array() == middle[:, :, 50]).all()
+
+
+def test_a_band_shows_what_it_is_asked_to_show():
+    rows = example_rows().replace({"a": "learned", "b": "none"})
+    table = over_seeds(rows, ["name", "length"]).assign(low=0.2, high=0.3)
+    for band, ends in ((("min", "max"), (0.7, 1.0)), (("low", "high"), (0.2, 0.3))):
+        (learned,) = (a for a in plots.panels({"all": table}, band=band).axes if a.get_title() == "learned")
+        heights = learned.collections[0].get_paths()[0].vertices[:, 1]
+        assert (heights.min(), heights.max()) == pytest.approx(ends)
+
+
+def test_comparisons_are_signed_by_row_and_faint_where_chance_explains_them():
+    table = pd.DataFrame(
+        {"first": ["none"], "second": ["rope"], "difference": [-0.25], "q": [0.01]},
+    )
+    for q, faint in ((0.01, False), (0.2, True)):
+        axes = plots.differences({"plain": table.assign(q=q)}).axes[0]
+        assert [text.get_text() for text in axes.texts] == ["-.25", "+.25"]  # none against rope, rope against none
+        assert all((text.get_color() == "lightslategrey") == faint for text in axes.texts)
+        assert (axes.collections[0].get_array() == 0).all() == faint

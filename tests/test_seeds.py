@@ -1,11 +1,14 @@
 """What is said across seeds, on data whose answer is known, and on the committed tables."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
 from problem1.intervals import difference_interval
-from problem1.seeds import head_stability, paired_comparisons, seed_intervals
+from problem1.seeds import head_stability, pair_interval, paired_comparisons, seed_intervals, shared_by_all
 from problem1.sweep import SEEDS, published_tables
 from problem2.analysis import evaluated
 from problem2.encodings import ENCODINGS
@@ -114,6 +117,27 @@ def test_unrelated_heads_score_about_nothing_and_similar_ones_in_between():
 @pytest.mark.filterwarnings("error")
 def test_heads_that_are_all_the_same_have_no_score():
     assert head_stability(heads(*np.full((2, 8, 6), 0.5)), shuffles=5)["score"].isna().all()
+
+
+def all_pairs(score, seeds=10):
+    """A row for each two of these seeds; score(seed, other)."""
+    pairs = itertools.combinations(range(seeds), 2)
+    return pd.DataFrame([{"seed": a, "other seed": b, "score": score(a, b)} for a, b in pairs])
+
+
+def test_an_interval_over_pairs_takes_seeds_for_what_chance_drew():
+    """One odd seed of ten spoils nine pairs of 45 at once: a bootstrap over pairs takes that for nine accidents."""
+    odd = all_pairs(lambda a, b: float(a != 3 and b != 3))
+    found = pair_interval(odd)
+    assert found["mean"] == pytest.approx(36 / 45) and found["low"] < found["mean"] < found["high"] == 1
+    naive = seed_intervals(odd.assign(name="all"), "name", "score").iloc[0]
+    assert found["low"] < naive["low"] - 0.1
+    assert pair_interval(all_pairs(lambda a, b: 0.25)) == pytest.approx({"mean": 0.25, "low": 0.25, "high": 0.25})
+
+
+def test_what_all_seeds_share_is_binomial():
+    for seeds in (1, 5, 10):
+        assert binomtest(seeds, seeds).proportion_ci(0.90, "exact").low == pytest.approx(shared_by_all(seeds))
 
 
 # --- the committed tables --------------------------------------------------------------------------------------------
