@@ -1,5 +1,6 @@
 """What things cost, as ratios measured in one interleaved run on CPU time: `python -m problem1.bench`."""
 
+import json
 import os
 import statistics
 import tempfile
@@ -22,7 +23,7 @@ from problem1.train import AdderRecipe, adder_loss, answers_right, make_batches,
 
 HOMEWORK_STEPS = 7_850  # the usual homework run: 50 epochs of 157 batches of 64
 MATRIX = 512  # the side of two square matrices whose product is this machine's measure of speed
-SHORTEST_RUN = 15  # CPU seconds of the shortest run of the sweeps, a small judge
+GRID_RUNS, GRID_STEPS = 8, 300  # each takes as long as the shortest run of the sweeps, a small judge: about 15 CPU s
 
 
 class TorchAdder(nn.Module):
@@ -104,21 +105,22 @@ def bare_run(seed, steps):
         return {"loss": [run.train_one_step(step, batches(step), adder_loss) for step in range(steps)][-1].item()}
 
 
-def grids(folder, runs=8, steps=120):
-    """(CPU seconds, seconds) of some runs called one after the other, by run_grid in one process, and in two."""
-    configurations = [{"seed": seed, "steps": steps} for seed in range(runs)]
+def cpu_seconds():
+    """Of this process and of those children that have ended."""
+    return sum(os.times()[:4])
 
-    def by_grid(workers):
-        run_grid(bare_run, configurations, Path(folder) / f"{workers} workers", progress=False, workers=workers)
 
-    tasks = {"bare": lambda: [bare_run(**c) for c in configurations], 1: lambda: by_grid(1), 2: lambda: by_grid(2)}
-    measured = {}
-    for name, task in tqdm(tasks.items(), desc="run_grid", leave=False):
-        before, started = os.times(), time.monotonic()
-        task()
-        cpu = sum(os.times()[:4]) - sum(before[:4])  # user and system, of this process and of children that have ended
-        measured[name] = cpu, time.monotonic() - started
-    return measured
+def grids(folder, runs=GRID_RUNS, steps=GRID_STEPS):
+    """What some runs cost by run_grid, in one process and in two: all of it, and what the runs themselves took."""
+    configurations, measured = [{"seed": seed, "steps": steps} for seed in range(runs)], []
+    for workers in tqdm((1, 2), desc="run_grid", leave=False):
+        rows = Path(folder) / f"{workers} workers"
+        before, started = cpu_seconds(), time.monotonic()
+        run_grid(bare_run, configurations, rows, progress=False, workers=workers)
+        cpu, seconds = cpu_seconds() - before, time.monotonic() - started
+        bare = sum(json.loads(file.read_text())["cpu seconds"] for file in rows.glob("*.json"))
+        measured.append({"workers": workers, "cpu": cpu, "bare": bare, "seconds": seconds})
+    return pd.DataFrame(measured)
 
 
 def main():
@@ -128,8 +130,7 @@ def main():
         smart, plain = ablations().values()
         model, pairs = published_adder()[0], next(every_pair(3, 9_000))
         check = interleaved({"every pair": lambda: answers_right(*run_pairs(model, pairs))}, 4)["every pair"]
-        runs = 8
-        (bare, _), (one, slow), (two, fast) = grids(folder, runs).values()
+        grid = grids(folder)
     steps, fastest = AdderRecipe().steps, step_operations() / (2 * MATRIX**3) * product
     rows = [
         ("a training step", ours, "of nn.Transformer, pre-norm, no dropout", same),
@@ -141,7 +142,10 @@ def main():
         ),
         ("its operations at full speed", fastest, "a training step", ours),
         ("48 ablations of 1,000 sums", smart, "a plain loop of greedy decodings", plain),
-        (f"{runs} short runs by run_grid, two workers", two, "the same called bare", bare),
+        *(
+            (f"run_grid, {GRID_RUNS} runs, workers: {row.workers}", row.cpu, "these runs without it", row.bare)
+            for row in grid.itertuples()
+        ),
     ]
     table = pd.DataFrame(rows, columns=["what", "CPU s", "against", "CPU s of that"])
     table["ratio"] = table["CPU s"] / table["CPU s of that"]
@@ -149,9 +153,8 @@ def main():
     print(f"full speed: {2 * MATRIX**3 / product / 1e9:.0f} billion operations a CPU second, by matrix products")
     rate = len(pairs) / check
     print(f"every pair: {rate:,.0f} sums a CPU second, so {pair_count() / rate:.0f} CPU s for all {pair_count():,}")
-    share = (two - bare) / (runs * SHORTEST_RUN)
-    print(f"run_grid: {two - bare:.1f} CPU s of its own, {share:.1%} of {runs} runs of {SHORTEST_RUN} CPU s; ", end="")
-    print(f"two workers are {slow / fast:.2f} times as fast as one ({one / two:.2f} by CPU time)")
+    slow, fast = grid["seconds"]
+    print(f"run_grid: two workers take {fast / slow:.2f} of the time that one takes ({fast:.0f} s, {slow:.0f} s)")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ def main():
     table = measure()
     print("Cost of judging a sequence, in multiples of one of length 16")
     print(growth(table).unstack("attention").round(1).to_string())
+    taken = table.pivot(index="length", columns="attention", values="ms per sequence")
+    print("\nCost of judging with a window, as a ratio to full attention")
+    print(taken.drop(columns="full attention").div(taken["full attention"], axis=0).round(2).to_string())
     if publish:
         write_table(table, PUBLISHED / "cost.csv")
 
