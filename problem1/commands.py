@@ -36,9 +36,14 @@ def recipe_from(arguments, recipe_class):
 
 
 def add_sweep_options(parser, package, seeds):
-    parser.add_argument("--seeds", type=parse_count, default=seeds, help=f"how many, from 0 on (default {seeds})")
+    parser.add_argument("--seeds", type=parse_count, default=seeds, help=f"how many (default {seeds})")
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a Dask cluster that does the runs, as tcp://HOST:8786"
+    )
+    parser.add_argument(
+        "--extend",
+        action="store_true",
+        help=f"begin with the runs in {package}/published, so that only others are done",
     )
     parser.add_argument("--publish", action="store_true", help=f"write to {package}/published what the notebooks study")
 

@@ -10,7 +10,7 @@ module, function and configuration, so a row is used again exactly if nothing of
     cpu seconds       of this run, in its worker
 
 Rows of the time before the last three were kept are as good. What else a run leaves, such as trained weights, stays on
-the disk of its worker.
+the disk of its worker. Rows that are published are packed into one file, with which another clone can begin.
 """
 
 import functools
@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 import traceback
+import zipfile
 from asyncio import CancelledError
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -33,7 +34,7 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from problem1.storage import one_process_at_a_time, write_json
+from problem1.storage import atomic_path, one_process_at_a_time, write_json
 from problem1.workers import start_workers
 
 
@@ -42,7 +43,8 @@ class RunsFailed(RuntimeError):
 
 
 def run_grid(function, configurations, folder, progress=True, scheduler=None, workers=None):
-    """Call function(**configuration) for every configuration; returns a DataFrame, one row each, in their order.
+    """Call function(**configuration) for every configuration; returns a DataFrame, one row each, in their order: what
+    it was asked, what came out, and the `code` that ran.
 
     `function` is defined in a module and returns a dictionary that JSON can hold. Each result is written to `folder`
     the moment it is there, so a grid that is interrupted goes on where it stopped. A run that fails does not stop the
@@ -80,7 +82,8 @@ def run_grid(function, configurations, folder, progress=True, scheduler=None, wo
             f"{len(errors)} of {len(rows)} runs failed; the others, and the errors, are in {folder}. The same call "
             "tries the failed ones again."
         )
-    return pd.DataFrame([{**c, **read_row(file)["result"]} for file, c in rows.items()])
+    done = [(c, read_row(file)) for file, c in rows.items()]
+    return pd.DataFrame([{**c, **row["result"], "code": row.get("code")} for c, row in done])
 
 
 def run_grids(grids, folder, scheduler=None):
@@ -140,6 +143,22 @@ def fill_row(place, function, configuration, file):
             write_json(file, row)
             failed_file(file).unlink(missing_ok=True)
         return row
+
+
+def pack_rows(grids, folder, archive):
+    """The rows of these grids, each (function, configurations), in one zip file that is the same for the same rows."""
+    files = [row_file(function, c, folder) for function, configurations in grids for c in configurations]
+    with atomic_path(archive) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as rows:
+        for file in sorted(files):
+            rows.writestr(zipfile.ZipInfo(file.name), file.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def unpack_rows(archive, folder):
+    """Put the rows of a zip file into `folder`, but for those that it has."""
+    with zipfile.ZipFile(archive) as rows:
+        for name in rows.namelist():
+            if read_row(folder / name) is None:
+                write_json(folder / name, json.loads(rows.read(name)))
 
 
 # --- one run, in a worker --------------------------------------------------------------------------------------------

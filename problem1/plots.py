@@ -289,7 +289,7 @@ def probes(table):
 def seeds(heads, value, title, colours="Reds"):
     """One number for every head and seed: is a role bound to a head's place, or an accident of a seed?"""
     wide = heads.pivot(index="head", columns="seed", values=value)
-    figure, axes = plt.subplots(figsize=(5.5, 6.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6.4, 6.6), layout="constrained")
     style = {"vmin": 0, "vmax": 1, "cmap": colours, "annot": True, "fmt": ".2f", "annot_kws": {"size": 8}}
     sns.heatmap(wide.reindex(by_kind(wide.index)), ax=axes, linewidths=0.4, **style)
     axes.set(xlabel="seed", ylabel="", title=title)

@@ -1,7 +1,8 @@
 """The trainings behind the claims: `python -m problem1.sweep` trains all seeds, checks every pair, studies every head.
 
-With `--publish` the tables and the adder with the lowest validation loss go to problem1/published. With `--scheduler`
-the runs go to a Dask cluster; weights stay with its workers, so the adder that is published is trained again here.
+With `--publish` the tables and an adder go to problem1/published. With `--scheduler` the runs go to a Dask cluster;
+weights stay with its workers, so the adder that is published is trained again here. With `--extend` what is published
+counts as done: more seeds then cost only their own runs.
 """
 
 import argparse
@@ -17,13 +18,14 @@ from problem1.carry import attention_by_sum, look_past_nine, patch_carries, stro
 from problem1.commands import add_sweep_options, one_sentence
 from problem1.dataset import pair_count
 from problem1.every_pair import check_every_pair, stored_check
-from problem1.grid import run_grids
+from problem1.grid import pack_rows, run_grids, unpack_rows
 from problem1.settings import quick
 from problem1.specialization import head_specialization
 from problem1.storage import atomic_path, require_weights, save_figure, weights_hash
 from problem1.train import PUBLISHED, RESULTS, AdderRecipe, headline_accuracy, never_trained, train_adder
 
-SEEDS = range(5)  # of what is published; fixed before anything was trained
+SEEDS = range(10)  # of the published recipe
+FIRST_SEEDS = SEEDS[:5]  # fixed before anything was trained: of the other recipes, and one of them is published
 
 RECIPES = {  # in the order in which they were tried; only the length changed
     "4,000 steps": {"steps": 4_000},
@@ -38,10 +40,11 @@ SHOWN = ["recipe", "seed", "steps", "validation loss", "test accuracy", "wrong",
 
 def configurations(seeds):
     """One for each training, with every field of its recipe: a row on disk is used only if nothing has changed."""
+    counts = {"published": len(seeds), "stream": 3}
     return [
         {"recipe": name, **asdict(AdderRecipe(seed=seed, **options))}
         for name, options in RECIPES.items()
-        for seed in (seeds[:3] if name == "stream" else seeds)
+        for seed in seeds[: counts.get(name, len(FIRST_SEEDS))]
     ]
 
 
@@ -139,9 +142,15 @@ def publish_adder(row, folder):
     save_figure(plots.patching(patch_carries(model)), folder / "carry_heads.png")
 
 
-def sweep(seeds, folder, scheduler=None, publish=False):
-    grids = (train_and_check, configurations(seeds)), (study_heads, [asdict(AdderRecipe(seed=seed)) for seed in seeds])
-    trained, studied = run_grids(grids, RESULTS / "grid", scheduler)
+def grids(seeds):
+    """All runs, as (function, configurations)."""
+    return [(train_and_check, configurations(seeds)), (study_heads, [asdict(AdderRecipe(seed=seed)) for seed in seeds])]
+
+
+def sweep(seeds, folder, scheduler=None, extend=False, publish=False):
+    if extend:
+        unpack_rows(PUBLISHED / "runs.zip", RESULTS / "grid")
+    trained, studied = run_grids(grids(seeds), RESULTS / "grid", scheduler)
 
     prunable = pd.json_normalize(studied["prunable"]).drop(columns=["zero.heads", "mean.heads"])
     facts = studied[["seed", "carrier of the hundreds", "look past a 9"]]
@@ -155,12 +164,14 @@ def sweep(seeds, folder, scheduler=None, publish=False):
         with atomic_path(folder / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False, float_format="%.10g")
 
-    ours = trained[trained["recipe"] == "published"]
+    ours = trained[(trained["recipe"] == "published") & trained["seed"].isin(FIRST_SEEDS)]
     best = ours.loc[ours["validation loss"].idxmin()]
     if publish:
         publish_adder(best, folder)
+        pack_rows(grids(seeds), RESULTS / "grid", folder / "runs.zip")
     print(trained[SHOWN].to_string(index=False))
-    print(f"lowest validation loss: seed {best['seed']}, weights {best['weights']}; what was written is in {folder}")
+    print(f"lowest validation loss of seeds {FIRST_SEEDS[0]} to {FIRST_SEEDS[-1]}: seed {best['seed']}, ", end="")
+    print(f"weights {best['weights']}; what was written is in {folder}")
 
 
 def main():
@@ -169,7 +180,8 @@ def main():
     arguments = parser.parse_args()
     folder = PUBLISHED if arguments.publish else RESULTS / "sweep"
     with one_sentence(parser.prog):
-        sweep(range(arguments.seeds)[: quick(None, 2)], folder, arguments.scheduler, arguments.publish)
+        seeds = range(arguments.seeds)[: quick(None, 2)]
+        sweep(seeds, folder, arguments.scheduler, arguments.extend, arguments.publish)
 
 
 if __name__ == "__main__":

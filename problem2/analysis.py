@@ -63,13 +63,14 @@ def over_seeds(rows, by, value="accuracy"):
 
 def with_intervals(rows, by, value="accuracy"):
     """The same with the 95 % bootstrap interval of the mean over seeds, low to high."""
+    by = [by] if isinstance(by, str) else by
     intervals = seed_intervals(rows, by, value)[[*by, "low", "high"]]
     return over_seeds(rows, by, value).merge(intervals, on=by)
 
 
 def in_interval(row, form=".3f"):
-    """'0.998 [0.997, 0.999]': a mean over seeds and its interval."""
-    return "{} [{}, {}]".format(*(number(row[name], form) for name in ("mean", "low", "high")))
+    """'0.998 [0.997, 0.999]': a mean over seeds and its interval, marked as in `in_short`."""
+    return f"{in_short(row, form)} [{number(row['low'], form)}, {number(row['high'], form)}]"
 
 
 def in_words(row, form=".3f"):

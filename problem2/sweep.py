@@ -3,18 +3,19 @@
 What is open is chosen first, by trainings of their own seeds, on validation and on the development lengths 24, 48 and
 96 (CANDIDATES). Then everything is trained anew with other seeds (STUDIES), and only these judges read the assignment's
 long sets. With `--publish` tables and weights go to problem2/published. With `--scheduler` the runs go to a Dask
-cluster; weights stay with its workers, so the few judges that are published are trained again here.
+cluster; weights stay with its workers, so the few judges that are published are trained again here. With `--extend`
+what is published counts as done: more seeds then cost only their own runs.
 """
 
 import argparse
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 
 from problem1.commands import add_sweep_options, one_sentence
-from problem1.grid import run_grids
+from problem1.grid import pack_rows, run_grids, unpack_rows
 from problem1.settings import quick
 from problem1.storage import atomic_path, require_weights, weights_hash
 from problem2.certificate import PUBLISHED
@@ -40,7 +41,7 @@ from problem2.train import RESULTS, JudgeRecipe, train_judge
 
 ASSIGNED = ("sinusoidal", "learned", "none")
 CHOICE_SEEDS = range(10, 12)  # of the trainings by which something was chosen; nothing else is trained with them
-SEEDS = {"encodings": 5, "studies": 3, "assignment shape": 1}  # how many; fixed before they were trained
+SEEDS = {"encodings": 10, "studies": 3, "assignment shape": 1}  # how many; none was left out after it was trained
 COMPARED = ("plain", "augmented")  # the studies that compare encodings: these are examined at 512 and 1,024 too
 
 AUGMENTED = {"smooth": True, "augment": "shift"}  # smooth values to start with; values reflected and moved
@@ -146,6 +147,32 @@ def runs(seeds=SEEDS["encodings"]):
     ]
 
 
+def recipes_of(asked_for):
+    """{key: recipe}: what several studies ask for is trained once."""
+    return {row["recipe"].key: row["recipe"] for row in asked_for}
+
+
+def candidates():
+    return [(name, JudgeRecipe(seed=seed, **options)) for name, options in CANDIDATES.items() for seed in CHOICE_SEEDS]
+
+
+def grids(asked_for):
+    """All runs, as (function, configurations)."""
+    compared = {JudgeRecipe(**options) for study in COMPARED for options in STUDIES[study].values()}
+
+    def examine_far(recipe):
+        return replace(recipe, seed=JudgeRecipe.seed) in compared  # whatever the seed, and however many are asked for
+
+    return [
+        (train_and_develop, [asdict(recipe) for _, recipe in candidates()]),
+        (
+            train_and_examine,
+            [{"far": examine_far(recipe), **asdict(recipe)} for recipe in recipes_of(asked_for).values()],
+        ),
+        (certify_seed, [{"seed": seed} for seed in study_seeds(quick(SEEDS["studies"], 1))]),
+    ]
+
+
 # --- one training and what is asked of it ----------------------------------------------------------------------------
 
 
@@ -243,22 +270,14 @@ def publish_judges(trainings, certificates, folder):
             shutil.copyfile(source, temporary)
 
 
-def sweep(seeds, folder, scheduler=None, publish=False):
-    candidates = [
-        (name, JudgeRecipe(seed=seed, **options)) for name, options in CANDIDATES.items() for seed in CHOICE_SEEDS
-    ]
+def sweep(seeds, folder, scheduler=None, extend=False, publish=False):
+    if extend:
+        unpack_rows(PUBLISHED / "runs.zip", RESULTS / "grid")
     asked_for = runs(seeds)
-    recipes = {row["recipe"].key: row["recipe"] for row in asked_for}
-    far = {row["recipe"].key for row in asked_for if row["study"] in COMPARED}
-    grids = [
-        (train_and_develop, [asdict(recipe) for _, recipe in candidates]),
-        (train_and_examine, [{"far": key in far, **asdict(recipe)} for key, recipe in recipes.items()]),
-        (certify_seed, [{"seed": seed} for seed in study_seeds(quick(SEEDS["studies"], 1))]),
-    ]
-    chosen, studied, certificates = run_grids(grids, RESULTS / "grid", scheduler)
-    chosen.insert(0, "name", [name for name, _ in candidates])
+    chosen, studied, certificates = run_grids(grids(asked_for), RESULTS / "grid", scheduler)
+    chosen.insert(0, "name", [name for name, _ in candidates()])
     chosen, chosen_rows = split_rows(chosen, ["name", "seed"])
-    studied.insert(0, "key", list(recipes))
+    studied.insert(0, "key", list(recipes_of(asked_for)))
     studied, studied_rows = split_rows(studied, ["key"])
     names = pd.DataFrame([{"study": r["study"], "name": r["name"], "key": r["recipe"].key} for r in asked_for])
     tables = {
@@ -272,6 +291,7 @@ def sweep(seeds, folder, scheduler=None, publish=False):
         write_table(table, folder / f"{name}.csv")
     if publish:
         publish_judges(tables["judges"], certificates, folder)
+        pack_rows(grids(asked_for), RESULTS / "grid", folder / "runs.zip")
     print(f"what was written is in {folder}")
 
 
@@ -281,7 +301,7 @@ def main():
     arguments = parser.parse_args()
     folder = PUBLISHED if arguments.publish else RESULTS / "sweep"
     with one_sentence(parser.prog):
-        sweep(arguments.seeds, folder, arguments.scheduler, arguments.publish)
+        sweep(arguments.seeds, folder, arguments.scheduler, arguments.extend, arguments.publish)
 
 
 if __name__ == "__main__":

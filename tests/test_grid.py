@@ -1,4 +1,5 @@
 import functools
+import itertools
 import json
 import os
 import signal
@@ -13,14 +14,25 @@ import pytest
 from matplotlib.figure import Figure
 
 from problem1 import grid, sweep
-from problem1.grid import RunsFailed, code_version, failed_file, read_row, row_file, run_grid, run_grids, run_row
+from problem1.grid import (
+    RunsFailed,
+    code_version,
+    failed_file,
+    pack_rows,
+    read_row,
+    row_file,
+    run_grid,
+    run_grids,
+    run_row,
+    unpack_rows,
+)
 from problem1.model import load_adder
-from problem1.storage import one_process_at_a_time, weights_hash
+from problem1.storage import one_process_at_a_time, weights_hash, write_json
 from problem1.train import AdderRecipe, train_adder
 from problem2 import sweep as sweep2
 from problem2.model import load_judge
 from problem2.train import JudgeRecipe, train_judge
-from tests.grid_runs import calls, of, square, start_grid, traces, until
+from tests.grid_runs import alone, calls, of, square, start_grid, traces, until
 
 
 def squares(folder, configurations):
@@ -182,6 +194,39 @@ def sentence(monkeypatch, capsys, module, *arguments):
     return stopped.value.code, capsys.readouterr().err
 
 
+def test_packed_rows_are_done_wherever_they_are_unpacked(tmp_path):
+    grids = [(square, of(tmp_path, 1, 2)), (alone, [{"folder": str(tmp_path)}])]
+    for function, configurations in grids:
+        run_grid(function, configurations, tmp_path / "here", progress=False)
+    packed = [tmp_path / name for name in ("packed", "again")]
+    for archive in packed:
+        pack_rows(grids, tmp_path / "here", archive)
+    assert packed[0].read_bytes() == packed[1].read_bytes()
+    mine = row_file(square, of(tmp_path, 2)[0], tmp_path / "there")
+    write_json(mine, {"configuration": {}, "result": {"square": 5}})  # a row that is there is left as it is
+    unpack_rows(packed[0], tmp_path / "there")
+    table = run_grid(square, of(tmp_path, 1, 2, 3), tmp_path / "there", progress=False)
+    assert table["square"].tolist() == [1, 5, 9] and calls(tmp_path) == [1, 2, 3]
+    assert table["code"].tolist()[::2] == [code_version()] * 2 and table["code"].isna()[1]
+
+
+@pytest.mark.parametrize("module, seeds", [(sweep, sweep.SEEDS), (sweep2, sweep2.SEEDS["encodings"])])
+def test_extending_begins_with_what_is_published(module, seeds, monkeypatch, tmp_path):
+    """Before anything is run, and into the folder in which it is looked for."""
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    done = []
+
+    def look(grids, folder, scheduler):
+        done.append(all(row_file(f, c, folder).exists() for f, configurations in grids for c in configurations))
+        raise RunsFailed("enough")
+
+    monkeypatch.setattr(module, "run_grids", look)
+    for extend in (False, True):
+        with pytest.raises(RunsFailed):
+            module.sweep(seeds, tmp_path, extend=extend)
+    assert done == [False, True]
+
+
 @pytest.mark.parametrize("module", [sweep, sweep2])
 def test_bad_options_of_a_sweep_get_one_sentence(module, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(module, "RESULTS", tmp_path)
@@ -201,12 +246,11 @@ def test_seeds_by_which_something_was_chosen_are_left_out():
 
 
 def test_more_seeds_add_rows_and_change_none():
-    for few, many in [
-        (sweep.configurations(range(5)), sweep.configurations(range(10))),
-        ([row["recipe"] for row in sweep2.runs(5)], [row["recipe"] for row in sweep2.runs(12)]),
-    ]:
-        assert all(configuration in many for configuration in few) and len(many) > len(few)
-    assert sweep2.runs() == sweep2.runs(sweep2.SEEDS["encodings"])
+    grids = [sweep.grids(range(n)) for n in (1, 5, 12)], [sweep2.grids(sweep2.runs(n)) for n in (1, 5, 12)]
+    for few, many in itertools.chain.from_iterable(map(itertools.pairwise, grids)):
+        for (function, less), (_, more) in zip(few, many, strict=True):
+            assert all(configuration in more for configuration in less)
+            assert len(more) > len(less) or function in (sweep2.train_and_develop, sweep2.certify_seed)
 
 
 def test_a_sweep_with_failed_runs_says_so_and_fails(monkeypatch, capsys, tmp_path):

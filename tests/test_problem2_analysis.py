@@ -65,7 +65,7 @@ def test_an_interval_stands_beside_the_mean_of_its_group():
     rows = example_rows().assign(seed=[0, 0, 1, 1] * 2)
     table = by_length(rows, cell=analysis.in_interval, summary=analysis.with_intervals, form=".2f")
     assert table.loc["a"].tolist() == ["0.80 [0.70, 0.90]", "1.00 [1.00, 1.00]"]
-    assert table.loc["b", 32] == "0.45 [0.45, 0.45]"
+    assert table.loc["b", 32] == "0.45¹ [0.45, 0.45]"
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

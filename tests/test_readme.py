@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 
+from problem1.seeds import head_stability, paired_comparisons, shared_by_all
 from problem1.sweep import published_tables, seed_summary
 from problem1.words import listing, span
 from problem2.analysis import evaluated
@@ -20,7 +21,9 @@ README = (ROOT / "README.md").read_text()
 def test_headline_results_are_those_of_the_tables():
     tables = published_tables()
     summary, seeds = seed_summary(tables), tables["seeds"].query("recipe == 'published'")
-    assert seeds["wrong"].sum() == 0 and "**0 of 810,000** sums wrong, in each of five seeds" in README
+    assert (
+        seeds["wrong"].sum() == 0 and "**0 of 810,000** sums wrong, in each of ten seeds" in README and len(seeds) == 10
+    )
     alone, together = summary["prunable alone (zero)"], summary["prunable together (greedy)"]
     assert f"{span(alone, '.0f')} of 24 heads can be removed one at a time" in README
     assert f"only {span(together, '.0f')} together" in README
@@ -33,18 +36,22 @@ def test_headline_results_are_those_of_the_tables():
         worst["test accuracy"] == 1
         and f"all 2,000 test pairs right and {worst['wrong']} of the 810,000 wrong" in README
     )
-    assert abs(seeds["cpu seconds"].mean() - 210) < 10 and "about 210 CPU seconds" in README
+    assert abs(seeds["cpu seconds"].mean() - 200) < 10 and "about 200 CPU seconds" in README
     assert f"Digits follow {span(summary['heads that a digit follows'], '.0f')} heads" in README
-    assert own["carries"].max() < 0.05 and "self-attention heads never" in README
+    assert f"a self-attention head never (at most {own['carries'].max():.1%} of the digits)" in README
     crosses, carriers = summary["of them cross heads"].sum(), summary["heads that a digit follows"].sum()
     assert f"{crosses} of the {carriers} heads" in README
+    kept = head_stability(heads).groupby("kind")["score"].mean()
+    assert f"{kept['Decoder Self']:.2f} in self-attention, but only {kept['Decoder Cross']:.2f} in cross" in README
+    assert f"and {kept['Encoder']:.2f} in the encoder" in README
 
 
 def test_results_of_problem_2_are_those_of_the_tables():
     beyond = evaluated("plain", set="exact", length=LONG_LENGTHS)
     lowest = beyond.groupby("name", sort=False)["accuracy"].min()
     survivors = [ENCODINGS[name].label for name in ENCODINGS if lowest[name] >= 0.998]
-    assert f"at least 99.8 %: {listing(survivors)}." in README and beyond["seed"].nunique() == 5
+    assert f"at least 99.8 %: {listing(survivors)}." in README
+    assert "trained on its items, in all ten seeds" in README and beyond["seed"].nunique() == 10
     augmented = evaluated("augmented", set="exact", length=LONG_LENGTHS)
     lowest_augmented = augmented.groupby("name")["accuracy"].min()
     both = [ENCODINGS[name].label for name in ENCODINGS if lowest_augmented[name] >= 0.998]
@@ -55,6 +62,17 @@ def test_results_of_problem_2_are_those_of_the_tables():
     assert f"a clamped learned table still gets {learned:.0%} right" in README
     rescaled = evaluated("augmented", way="rescale", set="exact", name=["sinusoidal", "learned"], length=LONG_LENGTHS)
     assert f"get at least {rescaled['accuracy'].min():.1%} when positions are rescaled" in README
+    assert f"in at least {shared_by_all(10):.0%} of all seeds" in README
+    far = evaluated("plain", set="fresh", kind="swaps", length=1_024).groupby("name")["accuracy"].min()
+    assert (far[lowest >= 0.998] >= 0.99).all() and "right on at least 99 % at 1,024, too" in README
+    per_seed = pd.concat([beyond, augmented]).groupby(["study", "name", "seed"], as_index=False)
+    per_seed = per_seed["balanced accuracy"].mean()
+    pairs = paired_comparisons(per_seed.query("study == 'plain'"), "balanced accuracy").set_index(["first", "second"])
+    ahead = pairs.loc[("learned", "sinusoidal")]
+    said = f"{ahead['difference']:.2f} ({ahead['low']:.2f} to {ahead['high']:.2f}, q = {ahead['q']:.3f})"
+    assert f"learned positions are ahead of sinusoidal ones by {said}" in README
+    effect = paired_comparisons(per_seed, "balanced accuracy", "study", "plain", within="name").set_index("name")
+    assert (effect.loc[["clipped", "shaw"], "high"] < 0).all() and (effect["q"] > 0.05).all()  # likely, not shown
     hard = evaluated("plain", set="fresh", kind="adjacent", length=256)
     hard = hard[hard["name"].isin([name for name in ENCODINGS if lowest[name] >= 0.998])]
     assert f"they are right {hard['accuracy'].mean():.0%} of the time at 256" in README

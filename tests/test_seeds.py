@@ -71,6 +71,16 @@ def test_many_comparisons_are_held_against_each_one():
     assert len(table) == 15 and (table["q"] >= table["p"]).all() and (table["q"] > table["p"]).any()
 
 
+def test_comparisons_within_groups_are_corrected_together():
+    luck = np.random.default_rng(3)
+    groups = [scores(old=luck.normal(size=9), new=luck.normal(0.8, size=9)).assign(where=i) for i in range(4)]
+    table = paired_comparisons(pd.concat(groups), baseline="old", within="where")
+    alone = [paired_comparisons(group, baseline="old") for group in groups]
+    assert table["where"].tolist() == [0, 1, 2, 3] and table["p"].tolist() == [part["p"].item() for part in alone]
+    assert (table["q"] >= table["p"]).all() and (table["q"] > table["p"]).any()
+    assert table["difference"].tolist() == [part["difference"].item() for part in alone]
+
+
 def test_rows_that_cannot_be_compared_get_one_sentence():
     rows = scores(a=[0.5, 0.6], b=[0.5, 0.6])
     with pytest.raises(ValueError, match="more than one accuracy for a name and a seed"):
@@ -106,17 +116,19 @@ def test_renumbered_heads_are_the_same_heads():
 
 def test_unrelated_heads_score_about_nothing_and_similar_ones_in_between():
     luck = np.random.default_rng(0)
-    unrelated = head_stability(heads(*luck.uniform(size=(8, 8, 6))), shuffles=50)
+    unrelated = head_stability(heads(*luck.uniform(size=(8, 8, 6))))
     assert len(unrelated) == 28 and abs(unrelated["score"].mean()) < 0.05
+    tied = luck.dirichlet(np.full(6, 0.3), size=(8, 8))  # a head that looks here does not look there
+    assert abs(head_stability(heads(*tied))["score"].mean()) < 0.05
     assert (unrelated["matched"] > unrelated["at random"] + 0.05).all()  # why chance is not the mean of all matchings
     roles = luck.uniform(0.2, 0.8, size=(8, 6))
     noisy = [luck.permutation(roles) + luck.uniform(-0.1, 0.1, (8, 6)) for _ in range(4)]
-    assert head_stability(heads(*noisy), shuffles=50)["score"].between(0.4, 0.95).all()
+    assert head_stability(heads(*noisy))["score"].between(0.3, 0.7).all()
 
 
 @pytest.mark.filterwarnings("error")
 def test_heads_that_are_all_the_same_have_no_score():
-    assert head_stability(heads(*np.full((2, 8, 6), 0.5)), shuffles=5)["score"].isna().all()
+    assert head_stability(heads(*np.full((2, 8, 6), 0.5)))["score"].isna().all()
 
 
 def all_pairs(score, seeds=10):
@@ -144,7 +156,7 @@ def test_what_all_seeds_share_is_binomial():
 
 
 def test_the_committed_heads_have_a_stability():
-    table = head_stability(published_tables()["heads"], shuffles=50)
+    table = head_stability(published_tables()["heads"])
     pairs = len(SEEDS) * (len(SEEDS) - 1) // 2
     assert table["kind"].value_counts().to_dict() == dict.fromkeys(["Decoder Cross", "Decoder Self", "Encoder"], pairs)
     assert (table["matched"] >= table["by place"] - 1e-12).all() and (table["matched"] > table["at random"]).all()
@@ -154,5 +166,6 @@ def test_the_committed_heads_have_a_stability():
 def test_the_committed_encodings_can_be_compared():
     rows = evaluated("plain", set="exact", length=64)
     table = paired_comparisons(rows, baseline="sinusoidal").set_index("first")
-    assert len(table) == len(ENCODINGS) - 1 and (table["seeds"] == 5).all()
-    assert table.loc["causal", "low"] > 0.3 and table.loc["causal", "p"] == 2 / 2**5
+    seeds = rows["seed"].nunique()
+    assert len(table) == len(ENCODINGS) - 1 and (table["seeds"] == seeds).all() and seeds >= 10
+    assert table.loc["causal", "low"] > 0.3 and table.loc["causal", "p"] == 2 / 2**seeds
