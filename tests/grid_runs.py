@@ -55,7 +55,8 @@ def of(folder, *numbers, **fields):
 
 
 def start_grid(folder, configurations, **options):
-    """run_grid in a process of its own."""
+    """run_grid in a process of its own, which hears Ctrl-C even if these tests are a shell's background job."""
     arguments = f"square, {configurations}, {str(folder)!r}, progress=False, **{options}"
     code = f"from problem1.grid import run_grid; from tests.grid_runs import square; run_grid({arguments})"
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {code}"
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.DEVNULL)
