@@ -136,7 +136,6 @@ def pair_interval(pairs, value="score", resamples=1_000):
     """
     seeds = sorted({*pairs["seed"], *pairs["other seed"]})
     table = pairs.pivot(index="seed", columns="other seed", values=value).reindex(index=seeds, columns=seeds).to_numpy()
-    table = np.where(np.isnan(table), table.T, table)
     draws = np.random.default_rng(0).integers(len(seeds), size=(resamples, len(seeds)))
     draws = draws[np.ptp(draws, axis=1) > 0]  # one seed alone makes no pair
     means = np.nanmean(table[draws[:, :, None], draws[:, None, :]], axis=(1, 2))

@@ -125,6 +125,12 @@ def seed_summary(tables):
     )
 
 
+def lowest_validation_loss(trained):
+    """The row of the adder that is published."""
+    ours = trained[(trained["recipe"] == "published") & trained["seed"].isin(FIRST_SEEDS)]
+    return ours.loc[ours["validation loss"].idxmin()]
+
+
 def publish_adder(row, folder):
     """The adder of this row of the table, its log, its check and its picture; it is loaded, or trained here."""
     recipe = AdderRecipe(seed=int(row["seed"]))
@@ -164,8 +170,7 @@ def sweep(seeds, folder, scheduler=None, extend=False, publish=False):
         with atomic_path(folder / f"{name}.csv") as temporary:
             table.to_csv(temporary, index=False, float_format="%.10g")
 
-    ours = trained[(trained["recipe"] == "published") & trained["seed"].isin(FIRST_SEEDS)]
-    best = ours.loc[ours["validation loss"].idxmin()]
+    best = lowest_validation_loss(trained)
     if publish:
         publish_adder(best, folder)
         pack_rows(grids(seeds), RESULTS / "grid", folder / "runs.zip")
