@@ -56,7 +56,7 @@ def curves(table, names, shares):
     axes.axvline(TRAINING_LENGTHS[1], color="grey", lw=0.8)
     axes.text(np.prod(TRAINING_LENGTHS) ** 0.5, 1.025, "trained", ha="center", fontsize=9, color="dimgrey")
     axes.set(ylabel="accuracy", ylim=(0.35, 1.08), title="Accuracy against length, the assignment's sets")
-    axes.legend(fontsize=9, loc="upper right", bbox_to_anchor=(1, 0.93))
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=9)
     return figure
 
 
