@@ -4,46 +4,55 @@ BIN := .venv/bin
 READY := .venv/.ready
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800 -p no:xdist
 
-.PHONY: setup report test unit nbval nbval-matrix browser-test notebooks bench clean
+.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks bench clean
 
-setup: $(READY)
+setup: $(READY)  # install everything into .venv
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --editable ".[cluster]"
+	$(BIN)/python -m pip install --editable ".[dev]"
 	@touch $@
 
-report: $(READY)          # run the notebooks and make report.pdf; also QUICK=1, CODE=1, NOTEBOOKS="problem1 problem2"
-	$(BIN)/python notebooks/run.py $(NOTEBOOKS) $(if $(filter-out 0,$(CODE)),--code)
+help:  # list these targets
+	@sed -nE 's/^([a-z-]+):.*  # (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F '\t' '{printf "make %-14s %s\n", $$1, $$2}'
 
-test: unit nbval
+report: $(READY)  # run the notebooks and make report.pdf; also QUICK=1, CODE=1, NOTEBOOKS="problem1 problem2"
+	$(BIN)/python notebooks/tools/run.py $(NOTEBOOKS) $(if $(filter-out 0,$(CODE)),--code)
 
-unit: $(READY)
+test: lint types unit nbval  # everything that can be checked in minutes
+
+lint: $(READY)  # style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)  # do the types of all signatures fit together?
+	$(BIN)/mypy
+
+unit: $(READY)  # the unit tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-nbval: $(READY)           # do the notebooks still print what is stored in them?
+nbval: $(READY)  # do the notebooks still print what is stored in them?
 	$(BIN)/python -m pytest $(NBVAL) notebooks
 
-nbval-matrix: $(READY)    # and on other machines? One core, two cores, again, another CPU's arithmetic; takes long
-	$(BIN)/python notebooks/nbval_matrix.py $(NOTEBOOKS)
+nbval-matrix: $(READY)  # and on other machines? One core, two cores, again, another CPU's arithmetic; takes long
+	$(BIN)/python notebooks/tools/nbval_matrix.py $(NOTEBOOKS)
 
-browser-test: .venv/.browser   # run the notebooks in JupyterLab in Chromium, in quick mode, and try the explorers
-	$(BIN)/python -m pytest --capture=no notebooks/browser.py
+browser-test: .venv/.browser  # run the notebooks in JupyterLab in Chromium, in quick mode, and try the explorers
+	$(BIN)/python -m pytest --capture=no notebooks/tools/browser.py
 
 .venv/.browser: $(READY)
 	$(BIN)/python -m pip install --editable ".[browser]"
 	@touch $@
 
-notebooks: $(READY)       # renew the outputs stored in the notebooks
-	$(BIN)/python notebooks/run.py --in-place
+notebooks: $(READY)  # renew the outputs stored in the notebooks
+	$(BIN)/python notebooks/tools/run.py --in-place
 
-clean:                    # remove what was made, never what was written
-	rm -rf .venv report report-quick report.pdf report-quick.pdf problem*/results problem*/results-quick *.egg-info .pytest_cache .ruff_cache
-	find . -name __pycache__ -prune -exec rm -rf {} +
-
-bench: $(READY)           # what things cost, as ratios measured in one interleaved run
+bench: $(READY)  # what things cost, as ratios measured in one interleaved run
 	$(BIN)/python -W ignore -m problem1.bench
 	$(BIN)/python -m problem2.bench
+
+clean:  # remove what was made, never what was written
+	rm -rf .venv report report-quick report.pdf report-quick.pdf problem*/results problem*/results-quick
+	rm -rf build *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

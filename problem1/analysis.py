@@ -1,45 +1,39 @@
 """Write the deliverable files of problem 1: `python -m problem1.analysis`."""
 
-import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from matplotlib import pyplot as plt
-from tqdm.auto import tqdm
+from matplotlib.figure import Figure
 
 from problem1 import plots
-from problem1.ablation import TOLERANCE, ablate_heads, accuracy_without, mean_heads, prunable_alone, ranked
-from problem1.commands import one_sentence
-from problem1.dataset import split_pairs
-from problem1.model import load_adder
-from problem1.settings import quick
+from problem1.ablation import TOLERANCE, ablate_heads, prunable_summary, ranked
+from problem1.model import Adder, load_adder
+from problem1.published import published_adder
+from problem1.shared.commands import Parser, one_sentence, parse_path
+from problem1.shared.errors import UserError
+from problem1.shared.progress import progress_bar
+from problem1.shared.settings import quick
+from problem1.shared.storage import model_hash, save_figure, write_json
+from problem1.shared.training import Log
 from problem1.specialization import example_pairs, head_specialization
-from problem1.storage import save_figure, weights_hash, write_json
-from problem1.train import RESULTS, AdderRecipe, never_trained, published_adder
+from problem1.train import RESULTS, unseen_pairs
 
 
-def unseen_pairs(split, recipe=None):
-    """The pairs of a split that training has shown in neither order: what every question about heads is asked on."""
-    pairs = split_pairs(split)
-    return pairs[never_trained(pairs, recipe or AdderRecipe())][: quick(None, 150)]
-
-
-def prunable_summary(model, ablation, test, validation):
-    """For zero and mean ablation: which heads are prunable alone, and what is left when all of them go at once."""
-    summary = {}
-    for method, patches in {"zero": None, "mean": mean_heads(model, validation)}.items():
-        names = prunable_alone(ablation, method)
-        summary[method] = {
-            "heads": names,
-            "count": len(names),
-            "share": len(names) / len(model.head_names),
-            "accuracy without all of them": accuracy_without(model, test, names, patches),
-        }
-    return summary
-
-
-def write_deliverables(model, log, ablation, specialization, pruning, folder=RESULTS):
+def write_deliverables(
+    model: Adder,
+    log: Log | dict[str, Any],
+    ablation: pd.DataFrame,
+    specialization: pd.DataFrame,
+    pruning: dict[str, dict[str, Any]],
+    folder: Path = RESULTS,
+) -> list[Path]:
     """The files that graders look for, under the names that the assignment gives them. Returns their paths."""
     table, heads = ranked(ablation), folder / "head_analysis"
-    about = {"weights": weights_hash(model), "tolerance": TOLERANCE, "prunable alone": pruning}
+    about = {"model": model_hash(model), "tolerance": TOLERANCE, "singly prunable": pruning}
     tables = {
         folder / "training_log.json": log,
         heads / "ablation_results.json": {**about, "heads": table.to_dict("records")},
@@ -47,33 +41,35 @@ def write_deliverables(model, log, ablation, specialization, pruning, folder=RES
     }
     for file, data in tables.items():
         write_json(file, data)
-    figures = {heads / "head_importance.png": lambda: plots.head_importance(table)}
-    examples = example_pairs(model.shape["digits"])[: quick(None, 3)]
-    for number, pair in enumerate(examples, start=1):
-        file = folder / "attention_patterns" / f"example_{number}.png"
-        figures[file] = lambda pair=pair: plots.attention_maps(model, pair)
-    for file, draw in tqdm(figures.items(), desc="figures", leave=False):
+    figures: dict[Path, Callable[[], Figure]] = {
+        heads / "head_importance.png": partial(plots.head_importance, table),
+    }
+    for number, pair in enumerate(example_pairs(model.shape["digits"])[: quick(None, 3)], start=1):
+        figures[folder / "attention_patterns" / f"example_{number}.png"] = partial(plots.attention_maps, model, pair)
+    for file, draw in progress_bar(figures.items(), desc="figures", leave=False):
         figure = draw()
         save_figure(figure, file)
         plt.close(figure)
     return [*tables, *figures]
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="python -m problem1.analysis", description="Write the deliverable files.")
+def main() -> None:
+    parser = Parser(prog="python -m problem1.analysis", description="Write the deliverable files.")
     parser.add_argument(
-        "weights", nargs="?", help="a model.safetensors of a 3-digit adder (default: the published one)"
+        "weights",
+        type=parse_path,
+        nargs="?",
+        help="a model.safetensors of a 3-digit adder (default: the published one)",
     )
     arguments = parser.parse_args()
     plt.switch_backend("agg")
     with one_sentence(parser.prog):
+        log: Log | dict[str, Any]
         model, log = published_adder()
         if arguments.weights:
             model, log = load_adder(arguments.weights), {"weights": str(arguments.weights)}
         if model.shape["digits"] != 3:
-            raise ValueError(
-                f"{arguments.weights} adds {model.shape['digits']}-digit numbers; the assignment's have 3."
-            )
+            raise UserError(f"{arguments.weights} adds {model.shape['digits']}-digit numbers; the assignment's have 3.")
         test, validation = unseen_pairs("test"), unseen_pairs("validation")
         ablation = ablate_heads(model, test, validation)
         pruning = prunable_summary(model, ablation, test, validation)

@@ -2,60 +2,52 @@
 
 import json
 import os
-import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
-from tqdm.auto import tqdm
 
 from problem1.ablation import ablate_heads, mean_heads
-from problem1.analysis import unseen_pairs
-from problem1.dataset import TOKENS, encode_pairs, every_pair, pair_count
-from problem1.grid import run_grid
-from problem1.loop import TrainingRun, one_thread
+from problem1.dataset import SPLIT_SIZES, TOKENS, encode_pairs, every_pair, pair_count
 from problem1.model import Adder
-from problem1.train import AdderRecipe, adder_loss, answers_right, make_batches, published_adder, run_pairs
+from problem1.published import published_adder
+from problem1.shared.commands import Parser
+from problem1.shared.grid import run_grid
+from problem1.shared.progress import progress_bar
+from problem1.shared.timing import interleaved
+from problem1.shared.training import TrainingRun, one_thread, steps_per_epoch
+from problem1.train import AdderRecipe, adder_loss, answers_right, make_batches, run_pairs, unseen_pairs
 
-HOMEWORK_STEPS = 7_850  # the usual homework run: 50 epochs of 157 batches of 64
+HOMEWORK_STEPS = 50 * steps_per_epoch(SPLIT_SIZES["train"], batch_size=64)  # the usual homework run: 50 epochs
 MATRIX = 512  # the side of two square matrices whose product is this machine's measure of speed
-GRID_RUNS, GRID_STEPS = 8, 300  # each takes as long as the shortest run of the sweeps, a small judge: about 15 CPU s
+GRID_RUNS, GRID_STEPS = 8, 300  # each as long as the shortest run of the sweeps, a small classifier: about 15 CPU s
 
 
 class TorchAdder(nn.Module):
     """The same shape built from torch.nn.Transformer: the yardstick."""
 
-    def __init__(self, **options):
+    def __init__(self, **options: Any):
         super().__init__()
         self.embedding, self.readout = nn.Embedding(len(TOKENS), 128), nn.Linear(128, 10)
         self.transformer = nn.Transformer(128, 4, 2, 2, 512, batch_first=True, **options)
         self.positions = Adder().positions
         self.mask = nn.Transformer.generate_square_subsequent_mask(4)
 
-    def embed(self, tokens):
+    def embed(self, tokens: Tensor) -> Tensor:
         return self.positions.embed(self.embedding(tokens) * 128**0.5)
 
-    def forward(self, source, written):
-        x = self.transformer(self.embed(source), self.embed(written), tgt_mask=self.mask, tgt_is_causal=True)
+    def forward(self, source: Tensor, decoder_input: Tensor) -> Tensor:
+        x = self.transformer(self.embed(source), self.embed(decoder_input), tgt_mask=self.mask, tgt_is_causal=True)
         return self.readout(x)
 
 
-def interleaved(tasks, rounds):
-    """Median CPU seconds of each task, taken in turns so that a noisy machine disturbs all of them alike."""
-    seconds = {name: [] for name in tasks}
-    for _ in tqdm(range(rounds), desc=" / ".join(tasks), leave=False):
-        for name, task in tasks.items():
-            started = time.process_time()
-            task()
-            seconds[name].append(time.process_time() - started)
-    return {name: statistics.median(times[1:]) for name, times in seconds.items()}  # the first round warms up
-
-
-def training_steps(folder, rounds=101):
+def training_steps(folder: str | Path, rounds: int = 101) -> dict[str, float]:
     """CPU seconds of a training step of each model, and of one product of two matrices."""
     recipe = AdderRecipe()
     models = {
@@ -67,13 +59,13 @@ def training_steps(folder, rounds=101):
     runs = {
         name: TrainingRun(model, recipe, Path(folder) / str(i), True) for i, (name, model) in enumerate(models.items())
     }
-    tasks = {name: lambda run=run: run.train_one_step(0, batch, adder_loss) for name, run in runs.items()}
+    tasks = {name: partial(run.train_one_step, 0, batch, adder_loss) for name, run in runs.items()}
     matrix = torch.randn(MATRIX, MATRIX)
     with one_thread():
         return interleaved({**tasks, "matrix product": lambda: matrix @ matrix}, rounds)
 
 
-def step_operations():
+def step_operations() -> int:
     """Multiplications and additions of the matrix products of one training step, counted while it runs."""
     recipe = AdderRecipe()
     with FlopCounterMode(display=False) as counter:
@@ -81,12 +73,12 @@ def step_operations():
     return counter.get_total_flops()
 
 
-def ablations(rounds=3):
+def ablations(rounds: int = 3) -> dict[str, float]:
     """All 24 heads by zero ablation and by mean ablation, our way and by a plain loop."""
     model, (pairs, reference) = published_adder()[0], (unseen_pairs("test")[:1_000], unseen_pairs("validation")[:1_000])
     source, target = encode_pairs(pairs)
 
-    def plain_loop():
+    def plain_loop() -> None:
         for patches in (None, mean_heads(model, reference)):
             for head in range(len(model.head_names)):
                 (model.generate(source, model.gates(head), patches) == target).all(1).double().mean()
@@ -96,7 +88,7 @@ def ablations(rounds=3):
     )
 
 
-def bare_run(seed, steps):
+def bare_run(seed: int, steps: int) -> dict[str, float]:
     """For run_grid: some training steps and nothing on disk."""
     recipe = AdderRecipe(seed=seed)
     torch.manual_seed(seed)
@@ -105,15 +97,15 @@ def bare_run(seed, steps):
         return {"loss": [run.train_one_step(step, batches(step), adder_loss) for step in range(steps)][-1].item()}
 
 
-def cpu_seconds():
+def cpu_seconds() -> float:
     """Of this process and of those children that have ended."""
     return sum(os.times()[:4])
 
 
-def grids(folder, runs=GRID_RUNS, steps=GRID_STEPS):
+def grids(folder: str | Path, runs: int = GRID_RUNS, steps: int = GRID_STEPS) -> pd.DataFrame:
     """What some runs cost by run_grid, in one process and in two: all of it, and what the runs themselves took."""
     configurations, measured = [{"seed": seed, "steps": steps} for seed in range(runs)], []
-    for workers in tqdm((1, 2), desc="run_grid", leave=False):
+    for workers in progress_bar((1, 2), desc="run_grid", leave=False):
         rows = Path(folder) / f"{workers} workers"
         before, started = cpu_seconds(), time.monotonic()
         run_grid(bare_run, configurations, rows, progress=False, workers=workers)
@@ -123,7 +115,8 @@ def grids(folder, runs=GRID_RUNS, steps=GRID_STEPS):
     return pd.DataFrame(measured)
 
 
-def main():
+def main() -> None:
+    Parser(prog="python -m problem1.bench", description=(__doc__ or "").splitlines()[0]).parse_args()
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder, one_thread():
         ours, same, homework, product = training_steps(folder).values()

@@ -7,27 +7,31 @@
 Only the notebook on the reports needs this module. With `--publish` the tables go to problem1/published.
 """
 
-import argparse
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from torch import nn
-from tqdm.auto import tqdm
+from torch import Tensor, nn
 
+from problem1 import published
 from problem1.ablation import TOLERANCE
-from problem1.commands import one_sentence
-from problem1.dataset import SPLIT_SIZES, encode_pairs, split_pairs
-from problem1.grid import run_grid
-from problem1.loop import one_thread, option, train
-from problem1.model import Adder, Block
-from problem1.settings import quick
-from problem1.storage import atomic_path, load_into, load_tensors, save_tensors
-from problem1.train import PUBLISHED, RESULTS, AdderRecipe, make_batches
+from problem1.dataset import Batches, ExactBatches, encode_pairs, split_pairs
+from problem1.model import Activations, Adder, Block, block_list
+from problem1.shared.attention import HeadActivations
+from problem1.shared.commands import Parser, one_sentence
+from problem1.shared.grid import run_grid
+from problem1.shared.homework import PostNorm, homework_fields, recipe_rows, train_as_homework
+from problem1.shared.publishing import check_publishable, staged
+from problem1.shared.settings import QUICK, quick
+from problem1.shared.storage import model_hash
+from problem1.shared.training import fit, option
+from problem1.train import RESULTS, AdderRecipe, make_batches
 
-SEEDS = range(3)  # fixed before anything was trained
-DROPOUT = 0.1  # of the homework
 IGNORED = 0  # the digit that is taken for PAD
 
 
@@ -37,22 +41,15 @@ class FlawedRecipe(AdderRecipe):
 
     zero_is_pad: bool = option(False, "digit 0 has the id of PAD: the loss skips it")
     homework: bool = option(False, "post-norm, dropout and optimizer of the homework's starter code")
-    steps: int = option(quick(2_000, 200), "optimizer steps")
-    average: float = option(0.995, "decay of the weight average that is evaluated and kept")
+    steps: int = option(quick(2_000, 200), "optimizer steps", low=1, high=10_000_000)
+    ema_decay: float = option(0.995, "of the weight average that is evaluated and kept", low=0, high=0.99999)
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"flawed-seed{self.seed}-{self.key}"
 
 
-def homework(epochs, **fields):
-    """Fields of a recipe that trains like the homework: epochs instead of steps, no warm-up, no decay, no average."""
-    plain = {"weight_decay": 0.0, "average": 0.0, "warmup": 0.0}
-    per_epoch = SPLIT_SIZES["train"] // 64
-    return {"homework": True, "steps": quick(epochs, 1) * per_epoch, "evaluate_every": per_epoch, **plain, **fields}
-
-
-HOMEWORK = homework(epochs=50, swap_operands=False)
+HOMEWORK = homework_fields(epochs=50, swap_operands=False)
 VARIANTS = {
     "no BOS": {},
     "no BOS, 0 is PAD": {"zero_is_pad": True},
@@ -64,79 +61,47 @@ VARIANTS = {
 # --- post-norm, as in the homework -----------------------------------------------------------------------------------
 
 
-class PostNorm:
-    """Put before a Block of either problem: norm(x + attention(x)), then norm(x + feed_forward(x)), with dropout."""
-
-    def drop(self, x):
-        return F.dropout(x, DROPOUT, self.training)
-
-    def finish(self, x):
-        x = self.norm(x)
-        if self.feed_forward is None:
-            return x
-        norm, *layers = self.feed_forward
-        return norm(x + self.drop(nn.Sequential(*layers)(x)))
-
-
 class PostNormBlock(PostNorm, Block):
-    def forward(self, x, memory=None, gate=None, patch=None, look=False):
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        gate: Tensor | None = None,
+        patch: Tensor | None = None,
+        return_attention: bool = False,
+    ) -> tuple[Tensor, HeadActivations | None]:
         reads = memory if self.kind == "cross" else None
-        found, seen = self.attention(x, reads, self.kind == "self", gate, patch, look)
-        return self.finish(x + self.drop(found)), seen
+        found, heads = self.attention(x, reads, self.kind == "self", gate, patch, return_attention)
+        return self.finish(x + self.drop(found)), heads
 
 
-def post_norm_adder():
+def post_norm_adder() -> Adder:
     model = Adder()
-    shape = {name: model.shape[name] for name in ("width", "heads", "hidden")}
-    model.blocks = nn.ModuleList(PostNormBlock(block.kind, block.layer, **shape) for block in model.blocks)
+    sizes = {name: model.shape[name] for name in ("d_model", "n_heads", "d_ff")}
+    model.blocks = block_list(PostNormBlock(block.kind, block.layer, **sizes) for block in model.blocks)
     model.source_norm, model.answer_norm = nn.Identity(), nn.Identity()  # each block ends with a norm
     return model
-
-
-def train_as_homework(model, recipe, batch, loss, validate, folder, progress=True):
-    """Adam at the starter code's rate, lowered when the validation loss stands still (PyTorch's defaults), and the
-    weights of the highest validation accuracy. A finished run is loaded; an interrupted one begins again."""
-    file = folder / "model.safetensors"
-    if not file.exists():
-        optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate)
-        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
-        best, kept = -1.0, None
-        with one_thread(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(recipe.seed)
-            for step in tqdm(range(recipe.steps), desc="homework", disable=not progress):
-                model.train()
-                optimizer.zero_grad()
-                loss(model, batch(step)).backward()
-                optimizer.step()
-                if (step + 1) % recipe.evaluate_every == 0:
-                    with torch.inference_mode():
-                        row = validate(model.eval())
-                    plateau.step(row["loss"])
-                    if row["accuracy"] > best:
-                        best, kept = row["accuracy"], {name: p.clone() for name, p in model.named_parameters()}
-        save_tensors(file, kept, {"recipe": asdict(recipe)})
-    return load_into(model, load_tensors(file)[0], file).eval()
 
 
 # --- training without BOS --------------------------------------------------------------------------------------------
 
 
-def predict_rest(model, source, target):
+def predict_rest(model: Callable[..., Tensor], source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Logits and targets of every digit but the first, which the decoder is handed."""
     return model(source, target[:, :-1]), target[:, 1:]
 
 
-def rest_loss(zero_is_pad):
+def rest_loss(zero_is_pad: bool) -> Callable[[Callable[..., Tensor], tuple[Tensor, Tensor]], Tensor]:
     ignored = IGNORED if zero_is_pad else -100  # PyTorch's word for none
 
-    def loss(model, batch):
+    def loss(model: Callable[..., Tensor], batch: tuple[Tensor, Tensor]) -> Tensor:
         logits, rest = predict_rest(model, *batch)
         return F.cross_entropy(logits.flatten(0, 1), rest.flatten(), ignore_index=ignored)
 
     return loss
 
 
-def teacher_forced(logits, rest, skip=None):
+def teacher_forced(logits: Tensor, rest: Tensor, skip: int | None = None) -> dict[str, float]:
     """Share of digits, and of answers, that are right when all before are the right ones; `skip` is not counted."""
     right, counts = logits.argmax(-1) == rest, rest != (-1 if skip is None else skip)
     return {
@@ -145,10 +110,10 @@ def teacher_forced(logits, rest, skip=None):
     }
 
 
-def validate_rest(pairs, zero_is_pad):
+def validate_rest(pairs: np.ndarray, zero_is_pad: bool) -> Callable[[Adder], dict[str, float]]:
     source, target = encode_pairs(pairs)
 
-    def validate(model):
+    def validate(model: Adder) -> dict[str, float]:
         logits, rest = predict_rest(model, source, target)
         return {
             "loss": rest_loss(zero_is_pad)(model, (source, target)).item(),
@@ -158,30 +123,38 @@ def validate_rest(pairs, zero_is_pad):
     return validate
 
 
-def train_flawed(recipe=None, folder=None, progress=True):
+def make_flawed_batches(recipe: FlawedRecipe) -> Batches:
+    """As the published recipe; the homework also shows the last, incomplete batch of an epoch."""
+    if not recipe.homework:
+        return make_batches(recipe)
+    fields = recipe.seed, recipe.batch_size, recipe.digits, recipe.swap_operands, recipe.train_size
+    return ExactBatches(*fields, full_only=False)
+
+
+def train_flawed(recipe: FlawedRecipe | None = None, folder: Path | None = None, progress: bool = True) -> Adder:
     """The trained model. A finished run of the same recipe is loaded."""
     recipe = recipe or FlawedRecipe()
     folder = folder or RESULTS / "runs" / recipe.name
     torch.manual_seed(recipe.seed)
     model = post_norm_adder() if recipe.homework else Adder()
     validate = validate_rest(split_pairs("validation"), recipe.zero_is_pad)
-    parts = make_batches(recipe), rest_loss(recipe.zero_is_pad), validate
+    parts = make_flawed_batches(recipe), rest_loss(recipe.zero_is_pad), validate
     if recipe.homework:
         return train_as_homework(model, recipe, *parts, folder, progress)
-    train(model, recipe, *parts, folder, progress=progress)
+    fit(model, recipe, *parts, folder, progress=progress)
     return model
 
 
 # --- decoding without BOS --------------------------------------------------------------------------------------------
 
 
-def most_common_start(target, batch):
+def most_common_start(target: Tensor, batch: int) -> Tensor:
     """(N,): for each answer the most common true first digit of its batch; of two equally common ones the smaller."""
     starts = [torch.full_like(part, part.bincount().argmax()) for part in target[:, 0].split(batch)]
     return torch.cat(starts)
 
 
-def starts(target):
+def starts(target: Tensor) -> dict[str, Tensor]:
     """What the decoder can be started with when it cannot write the first digit: {name: (N,)}."""
     return {
         "0": torch.zeros_like(target[:, 0]),
@@ -192,24 +165,24 @@ def starts(target):
 
 
 @torch.inference_mode()
-def write_on(model, source, start, gates=None):
+def write_on(model: Adder, source: Tensor, start: Tensor, gates: Tensor | None = None) -> Tensor:
     """Greedy decoding from a given first digit (N,): the answers, that digit included."""
-    memory, written = model.encode(source, gates), start[:, None]
+    memory, decoder_input = model.encode(source, gates), start[:, None]
     for _ in range(model.shape["digits"]):
-        logits = model.decode(written, memory, gates)
-        written = torch.cat([written, logits[:, -1:].argmax(-1)], dim=1)
-    return written
+        logits = model.decode(decoder_input, memory, gates)
+        decoder_input = torch.cat([decoder_input, logits[:, -1:].argmax(-1)], dim=1)
+    return decoder_input
 
 
 @torch.inference_mode()
-def rest_right(model, source, target, gates=None):
+def rest_right(model: Adder, source: Tensor, target: Tensor, gates: Tensor | None = None) -> Tensor:
     """(N,): is every digit after the first written right when the first is the true one? One pass tells, because up to
     its first wrong digit greedy decoding reads what teacher forcing reads."""
     logits = model(source, target[:, :-1], gates)
     return (logits.argmax(-1) == target[:, 1:]).all(1)
 
 
-def free_running(start, target, right):
+def free_running(start: Tensor, target: Tensor, right: Tensor) -> float:
     """Share of answers right when the decoder starts with `start` and the rest is `right` given the true start."""
     return ((start == target[:, 0]) & right).double().mean().item()
 
@@ -217,16 +190,16 @@ def free_running(start, target, right):
 # --- what is asked of a flawed adder ---------------------------------------------------------------------------------
 
 
-def where_heads_look(model, trace, writes):
+def attention_targets(model: Adder, record: Activations, writes: Sequence[int]) -> pd.DataFrame:
     """One row per head: its mean attention to the +, to the + and its two neighbours, and, for cross heads, to the two
     digits of a column. Which column does a position of the decoder belong to: that of the digit it reads, or that of
     the digit it writes? `writes` names the latter (0 is the most significant column). 'most common pattern' is the
-    share of items in which every query looks most at the same key as in most other items.
+    share of items in which every query attends most to the same key as in most other items.
     """
     digits = model.shape["digits"]
     column = torch.tensor([*range(1, digits + 1), -1, *range(1, digits + 1)])  # of each source token; -1 is the +
-    rows = []
-    for block, sites_weights in zip(model.blocks, trace.weights, strict=True):
+    rows: list[dict[str, Any]] = []
+    for block, sites_weights in zip(model.blocks, record.attention, strict=True):
         for weights in sites_weights.unbind(1):  # B Q K
             _, counts = weights.argmax(-1).unique(dim=0, return_counts=True)
             row = {"most common pattern": counts.max().item() / len(weights)}
@@ -241,19 +214,19 @@ def where_heads_look(model, trace, writes):
     return pd.DataFrame(rows)
 
 
-def train_and_score(variant, **fields):
+def train_and_score(variant: str, **fields: Any) -> dict[str, Any]:
     """One row: train a flawed adder, then every way to score it, and every head removed, on the test pairs."""
     recipe = FlawedRecipe(**fields)
     model = train_flawed(recipe, progress=False)
     source, target = encode_pairs(split_pairs("test"))
     with torch.inference_mode():
-        trace, rest = model.trace(source, target[:, :-1]), target[:, 1:]
+        record, rest = model.record(source, target[:, :-1]), target[:, 1:]
     begun, right = starts(target), rest_right(model, source, target)
     scores = {f"free-running from {name}": free_running(start, target, right) for name, start in begun.items()}
     for name, skip in (("", None), (", 0 skipped", IGNORED)):
-        forced = teacher_forced(trace.logits, rest, skip)
+        forced = teacher_forced(record.logits, rest, skip)
         scores |= {f"teacher-forced {what}{name}": value for what, value in forced.items()}
-    heads = where_heads_look(model, trace, writes=(1, 2, 3))
+    heads = attention_targets(model, record, writes=(1, 2, 3))
     without = [rest_right(model, source, target, model.gates(head)) for head in heads.index]
     for name in ("0", "most common of 64"):  # as reports A and D do, and report C
         heads[f"accuracy from {name}"] = [free_running(begun[name], target, right) for right in without]
@@ -262,32 +235,39 @@ def train_and_score(variant, **fields):
     right = rest_right(model, source, target, model.gates(*prunable))
     return {
         **scores,
-        "prunable alone": len(prunable),
+        "singly prunable": len(prunable),
         "without all of them": free_running(begun["0"], target, right),
         "heads": heads.to_dict("records"),
+        "model": model_hash(model),
     }
 
 
-def configurations(recipe_class, variants):
-    """One for each variant and seed, with every field of its recipe."""
-    return [
-        {"variant": name, **asdict(recipe_class(seed=seed, **fields))}
-        for name, fields in variants.items()
-        for seed in SEEDS
+def flawed_tables(scored: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The tables that are published, from the rows of the runs."""
+    heads = [
+        pd.DataFrame(row["heads"]).assign(variant=row["variant"], seed=row["seed"]) for _, row in scored.iterrows()
     ]
+    return dict(zip(published.FLAWED, [scored.drop(columns="heads"), pd.concat(heads)], strict=True))
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="python -m problem1.flawed", description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = Parser(prog="python -m problem1.flawed", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--publish", action="store_true", help="write to problem1/published what the notebook reads")
-    folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
+    publish = parser.parse_args().publish
+    folder = published.FOLDER if publish else RESULTS / "sweep"
     with one_sentence(parser.prog):
-        table = run_grid(train_and_score, configurations(FlawedRecipe, VARIANTS), RESULTS / "grid")
-    heads = [pd.DataFrame(row["heads"]).assign(variant=row["variant"], seed=row["seed"]) for _, row in table.iterrows()]
-    for name, part in {"flawed": table.drop(columns="heads"), "flawed_heads": pd.concat(heads)}.items():
-        with atomic_path(folder / f"{name}.csv") as temporary:
-            part.to_csv(temporary, index=False, float_format="%.6g")
-    print(table.filter(regex="variant|seed|free|teacher|prunable|without").T.to_string())
+        rows = recipe_rows(FlawedRecipe, VARIANTS)
+        if publish:
+            check_publishable(QUICK, pd.DataFrame(rows).assign(code=""), published.table("flawed")["seed"].nunique())
+        scored = run_grid(train_and_score, rows, RESULTS / "grid")
+        tables = flawed_tables(scored)
+        if publish:
+            check_publishable(QUICK, scored, published.table("flawed")["seed"].nunique())
+            with staged(folder) as stage:
+                published.write_tables(tables, stage)
+        else:
+            published.write_tables(tables, folder)
+    print(scored.filter(regex="variant|seed|free|teacher|prunable|without").T.to_string())
     print(f"tables in {folder}")
 
 

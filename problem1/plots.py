@@ -1,29 +1,38 @@
 """Tables and weights -> figures. Every function returns its figure; none shows or writes anything."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.text import Text
+from torch import Tensor
 
 from problem1.ablation import TOLERANCE
 from problem1.dataset import BOS, TOKENS, column_names, encode_pairs
-from problem1.model import KIND_NAMES
-from problem1.specialization import trace_pairs, uniform_attention
+from problem1.model import KIND_NAMES, Adder, Head
+from problem1.specialization import record_pairs, uniform_attention
 
 KIND_COLOURS = {"Encoder": "#4c72b0", "Decoder Self": "#55a868", "Decoder Cross": "#c44e52"}
 CLASSES = ["same column", "next lower column", "+", "BOS", "earlier outputs"]
 METHOD_COLOURS = {"zero": "#444444", "mean": "#e0a030"}
 
 
-def kind_of(head):
+def kind_of(head: str) -> str:
     return head.rsplit(" L", 1)[0]
 
 
-def error_bars(table, value):
+def error_bars(table: pd.DataFrame, value: str) -> list[pd.Series]:
     """Lengths of the two arms of an interval, as matplotlib wants them."""
     return [(table[value] - table["low"]).clip(0), (table["high"] - table[value]).clip(0)]
 
 
-def by_kind(heads):
+def by_kind(heads: Iterable[str]) -> list[str]:
     """Head names with the encoder's first, then decoder self, then decoder cross."""
     return sorted(heads, key=lambda head: (list(KIND_COLOURS).index(kind_of(head)), head))
 
@@ -31,15 +40,15 @@ def by_kind(heads):
 # --- attention maps --------------------------------------------------------------------------------------------------
 
 
-def map_labels(kind, source, answer):
+def map_labels(kind: str, source: Tensor, answer: Tensor) -> tuple[list[str], list[str]]:
     """Labels of the queries (rows) and keys (columns) of a map: a decoder's query is named by the digit it predicts."""
-    source, answer = ([TOKENS[token] for token in tokens.tolist()] for tokens in (source, answer))
+    tokens, digits = ([TOKENS[token] for token in ids.tolist()] for ids in (source, answer))
     if kind == "encoder":
-        return source, source
-    return [f"→{digit}" for digit in answer], [TOKENS[BOS], *answer[:-1]] if kind == "self" else source
+        return tokens, tokens
+    return [f"→{digit}" for digit in digits], [TOKENS[BOS], *digits[:-1]] if kind == "self" else tokens
 
 
-def draw_map(axes, weights, kind, pair, digits):
+def draw_map(axes: Axes, weights: np.ndarray, kind: str, pair: np.ndarray, digits: int) -> AxesImage:
     if kind == "self":  # what lies in the future is not a zero: it is not there
         weights = np.ma.masked_where(np.triu(np.ones_like(weights), 1) > 0, weights)
         axes.set_facecolor("#f2f2f2")
@@ -51,15 +60,16 @@ def draw_map(axes, weights, kind, pair, digits):
     return image
 
 
-def attention_maps(model, pair):
+def attention_maps(model: Adder, pair: np.ndarray) -> Figure:
     """All heads on one pair: a row for each kind of attention, a column for each layer and head."""
-    digits, columns = model.shape["digits"], model.shape["layers"] * model.shape["heads"]
-    trace, target = trace_pairs(model, pair[None])
+    digits, n_heads = model.shape["digits"], model.shape["n_heads"]
+    columns = model.shape["n_layers"] * n_heads
+    record, target = record_pairs(model, pair[None])
     figure, grid = plt.subplots(3, columns, figsize=(1.32 * columns, 5.6), layout="constrained")
-    for block, weights in zip(model.blocks, trace.weights, strict=True):
+    for block, weights in zip(model.blocks, record.attention, strict=True):
         row = list(KIND_NAMES).index(block.kind)
-        for head in range(model.shape["heads"]):
-            axes = grid[row, block.layer * model.shape["heads"] + head]
+        for head in range(n_heads):
+            axes = grid[row, block.layer * n_heads + head]
             image = draw_map(axes, weights[0, head].numpy(), block.kind, pair, digits)
             axes.set_title(f"{KIND_NAMES[block.kind]}\nL{block.layer} H{head}", fontsize=8)
         grid[row, 0].set_ylabel("query: " + ("token" if row == 0 else "digit predicted"), fontsize=8)
@@ -71,14 +81,14 @@ def attention_maps(model, pair):
     return figure
 
 
-def head_across_examples(model, pairs, name):
+def head_across_examples(model: Adder, pairs: np.ndarray, name: Head) -> Figure:
     """One head on a dozen pairs."""
-    site, head = divmod(model.head_names.index(name), model.shape["heads"])
+    site, head = model.site_of(name)
     kind, digits = model.blocks[site].kind, model.shape["digits"]
-    trace, target = trace_pairs(model, pairs)
+    record, target = record_pairs(model, pairs)
     height = 4.6 if kind == "encoder" else 3.6
     figure, grid = plt.subplots(2, -(-len(pairs) // 2), figsize=(10.4, height), layout="constrained")
-    for axes, pair, weights, answer in zip(grid.flat, pairs, trace.weights[site][:, head], target, strict=True):
+    for axes, pair, weights, answer in zip(grid.flat, pairs, record.attention[site][:, head], target, strict=True):
         image = draw_map(axes, weights.numpy(), kind, pair, digits)
         axes.set_title(f"{pair[0]}+{pair[1]}={''.join(map(str, answer.tolist()))}", fontsize=8)
     figure.supxlabel("key: token read", fontsize=9)
@@ -88,8 +98,8 @@ def head_across_examples(model, pairs, name):
     return figure
 
 
-def specialization(table):
-    """Where heads look: a point for each head and measure, the uniform head's value as a dotted line."""
+def specialization(table: pd.DataFrame) -> Figure:
+    """What heads attend to: a point for each head and measure, the uniform head's value as a dotted line."""
     figure, panels = plt.subplots(1, 3, figsize=(10.4, 3.9), layout="constrained")
     colours = dict(zip(CLASSES, sns.color_palette(), strict=False))
     for axes, kind in zip(panels, KIND_NAMES, strict=True):
@@ -114,7 +124,7 @@ def specialization(table):
     return figure
 
 
-def stability(table):
+def stability(table: pd.DataFrame) -> Figure:
     """How much a head's map stays the same from sum to sum, and how widely it spreads its attention."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 5), layout="constrained", sharey=True)
     heads = by_kind(set(table["head"]))
@@ -135,31 +145,31 @@ def stability(table):
 # --- removing heads --------------------------------------------------------------------------------------------------
 
 
-def head_importance(ranked):
+def head_importance(ranked: pd.DataFrame) -> Figure:
     """Drop in accuracy without each head, zero and mean ablation, the most important on top."""
     figure, axes = plt.subplots(figsize=(8.5, 7.5), layout="constrained")
     y = np.arange(len(ranked))
     for shift, method in [(-0.2, "zero"), (0.2, "mean")]:
         drop = ranked[f"{method} drop"]
         errors = [(drop - ranked[f"{method} low"]).clip(0), (ranked[f"{method} high"] - drop).clip(0)]
-        style = {"color": METHOD_COLOURS[method], "height": 0.4, "label": f"{method} ablation"}
+        style: dict[str, Any] = {"color": METHOD_COLOURS[method], "height": 0.4, "label": f"{method} ablation"}
         axes.barh(y + shift, drop, xerr=errors, error_kw={"lw": 1}, **style)
     axes.axvline(TOLERANCE, color="crimson", ls="--", lw=1, label=f"drop {TOLERANCE}")
     axes.set_yticks(y, ranked["head"], fontsize=9)
     colour_by_kind(axes.get_yticklabels())
     axes.set(xlabel="drop in exact-match accuracy, free-running", ylim=(len(y) - 0.5, -0.5))
-    axes.set_title("Accuracy lost without each head (bars: 95 % paired bootstrap intervals)", fontsize=11)
+    axes.set_title("Accuracy lost without each head (bars: 95 % paired intervals)", fontsize=11)
     axes.grid(axis="x", alpha=0.3)
     axes.legend(loc="lower right")
     return figure
 
 
-def colour_by_kind(labels):
+def colour_by_kind(labels: Iterable[Text]) -> None:
     for label in labels:
         label.set_color(KIND_COLOURS.get(kind_of(label.get_text()), "black"))
 
 
-def pruning(greedy, random, together):
+def pruning(greedy: pd.DataFrame, random: pd.DataFrame, joint: tuple[int, float]) -> Figure:
     """Accuracy against the number of removed heads: greedy, random orders, and all singly prunable heads at once."""
     figure, axes = plt.subplots(figsize=(8.5, 4), layout="constrained")
     axes.plot(greedy["removed"], greedy["accuracy"], "o-", ms=4, label="greedy, chosen on validation, read on test")
@@ -167,8 +177,8 @@ def pruning(greedy, random, together):
     spread = random.groupby("removed")["accuracy"].quantile([0.1, 0.5, 0.9]).unstack()
     axes.plot(spread.index, spread[0.5], color="grey", label="random orders: median and 10-90 % band")
     axes.fill_between(spread.index, spread[0.1], spread[0.9], color="grey", alpha=0.25)
-    count, accuracy = together
-    axes.plot(count, accuracy, "X", ms=10, color="crimson", label=f"the {count} heads that are prunable alone, at once")
+    count, accuracy = joint
+    axes.plot(count, accuracy, "X", ms=10, color="crimson", label=f"all {count} singly prunable heads at once")
     axes.axhline(1 - TOLERANCE, color="crimson", ls="--", lw=1)
     axes.set(xlabel="heads removed (zero ablation)", ylabel="exact-match accuracy", ylim=(-0.02, 1.04))
     axes.set_xticks(range(0, greedy["removed"].max() + 1, 2))
@@ -177,8 +187,8 @@ def pruning(greedy, random, together):
     return figure
 
 
-def pair_matrix(pairs):
-    """What only the pair costs: drop without both heads minus the drops without each."""
+def pair_matrix(pairs: pd.DataFrame) -> Figure:
+    """What only the pair costs: drop without both heads minus the drops without one of them."""
     heads = by_kind({*pairs["first"], *pairs["second"]})
     matrix = pairs.pivot(index="first", columns="second", values="extra").reindex(index=heads, columns=heads)
     matrix = matrix.fillna(matrix.T)
@@ -191,7 +201,7 @@ def pair_matrix(pairs):
     return figure
 
 
-def agreement(correlation):
+def agreement(correlation: pd.DataFrame) -> Figure:
     """Spearman correlations between rankings."""
     figure, axes = plt.subplots(figsize=(5, 3.8), layout="constrained")
     sns.heatmap(correlation, annot=True, fmt=".2f", vmin=0, vmax=1, cmap="Blues", square=True, ax=axes)
@@ -204,7 +214,7 @@ def agreement(correlation):
 # --- carry -----------------------------------------------------------------------------------------------------------
 
 
-def carry_errors(errors):
+def carry_errors(errors: pd.DataFrame) -> Figure:
     """Error of each digit without each head: sums where a carry arrives in that digit beside sums where none does."""
     figure, panels = plt.subplots(1, 2, figsize=(10.4, 7), layout="constrained", sharey=True)
     heads = by_kind(set(errors["head"]))
@@ -225,29 +235,29 @@ def carry_errors(errors):
     return figure
 
 
-def patching(table):
-    """How often each digit follows a patched head, and, below the line, a patched group of heads."""
-    wide = table.pivot(index="patched", columns=["carry from", "digit"], values="follows")
-    order = [(way, digit) for way in ("next column", "through a 9") for digit in column_names()[:-1]]
+def patching(table: pd.DataFrame) -> Figure:
+    """How often patching a head flips each digit and, below the line, patching a group of heads."""
+    wide = table.pivot(index="patched", columns=["carry from", "digit"], values="flip rate")
+    order = [(carry, digit) for carry in ("next column", "through a 9") for digit in column_names()[:-1]]
     wide = wide[[column for column in order if column in wide.columns]]
     groups = [name for name in dict.fromkeys(table["patched"]) if name.startswith("all ")]
     heads = by_kind(set(wide.index) - set(groups))
     figure, axes = plt.subplots(figsize=(8.5, 7.6), layout="constrained")
     style = {"vmin": 0, "vmax": 1, "cmap": "Greens", "annot": True, "fmt": ".2f", "annot_kws": {"size": 8}}
-    labels = [f"{digit}\n{way}" for way, digit in wide.columns]
+    labels = [f"{digit}\n{carry}" for carry, digit in wide.columns]
     sns.heatmap(wide.reindex([*heads, *groups]), ax=axes, xticklabels=labels, linewidths=0.4, **style)
     axes.axhline(len(heads), color="black", lw=1.5)
     axes.set(xlabel="digit that a carry enters, and where the carry comes from", ylabel="")
-    axes.set_title("Share of digits that follow when a head speaks of the other sum", fontsize=11)
+    axes.set_title("Flip rate: share of digits that become those of the other sum", fontsize=11)
     axes.tick_params(labelsize=8, axis="both", rotation=0)
     colour_by_kind(axes.get_yticklabels())
     return figure
 
 
-def attention_by_sum(table, name):
-    """Where a carry head looks while it writes a digit, against the digit sum of the column to its right."""
+def attention_by_sum(table: pd.DataFrame, name: str) -> Figure:
+    """What a carry head attends to while it writes a digit, against the digit sum of the column to its right."""
     figure, axes = plt.subplots(figsize=(8.5, 3.6), layout="constrained")
-    for key, rows in table.groupby("looks at", sort=False):
+    for key, rows in table.groupby("attends to", sort=False):
         axes.errorbar(rows["digit sum"], rows["mean"], yerr=error_bars(rows, "mean"), fmt="o-", ms=4, label=key)
     axes.axvspan(8.5, 9.5, color="grey", alpha=0.2, lw=0)
     axes.text(9, 1.01, "9: passes a carry on", ha="center", va="bottom", fontsize=8)
@@ -258,7 +268,7 @@ def attention_by_sum(table, name):
     return figure
 
 
-def probes(table):
+def probes(table: pd.DataFrame) -> Figure:
     """Accuracy of linear probes along the streams; `table` has a column 'model' that tells trained from untrained."""
     digits = list(dict.fromkeys(table["digit"]))
     figure, panels = plt.subplots(1, len(digits), figsize=(10.4, 3.6), layout="constrained", sharey=True)
@@ -286,7 +296,7 @@ def probes(table):
     return figure
 
 
-def seeds(heads, value, title, colours="Reds"):
+def seeds(heads: pd.DataFrame, value: str, title: str, colours: str = "Reds") -> Figure:
     """One number for every head and seed: is a role bound to a head's place, or an accident of a seed?"""
     wide = heads.pivot(index="head", columns="seed", values=value)
     figure, axes = plt.subplots(figsize=(6.4, 6.6), layout="constrained")
@@ -298,13 +308,13 @@ def seeds(heads, value, title, colours="Reds"):
     return figure
 
 
-def pruning_by_seed(greedy, intervals):
+def pruning_by_seed(greedy: pd.DataFrame, intervals: pd.DataFrame) -> Figure:
     """Accuracy while heads are removed greedily: a thin line for each seed, their mean with its interval as a band."""
     figure, axes = plt.subplots(figsize=(8.5, 3.6), layout="constrained")
     for _, rows in greedy.groupby("seed"):
         axes.plot(rows["removed"], rows["accuracy"], color="grey", lw=0.7, alpha=0.7)
     line = axes.plot(intervals["removed"], intervals["mean"], color="#2f5597", lw=2, label="mean over seeds")[0]
-    band = {"color": line.get_color(), "alpha": 0.25, "lw": 0, "label": "95 % interval over seeds"}
+    band: dict[str, Any] = {"color": line.get_color(), "alpha": 0.25, "lw": 0, "label": "95 % interval over seeds"}
     axes.fill_between(intervals["removed"], intervals["low"], intervals["high"], **band)
     axes.axhline(1 - TOLERANCE, color="crimson", ls="--", lw=1)
     axes.set(xlabel="heads removed (zero ablation), greedily; thin: each seed", ylabel="exact-match accuracy")
@@ -317,16 +327,18 @@ def pruning_by_seed(greedy, intervals):
 # --- the mistakes of the reports -------------------------------------------------------------------------------------
 
 
-def ways_to_score(flawed, ways, reported):
+def decoding_scores(
+    flawed: pd.DataFrame, scores: Mapping[str, tuple[str, str]], reported: Mapping[str, float]
+) -> Figure:
     """One dot per seed, one row per training, one colour per way to score the same answers.
 
-    `ways` is {column: (words, colour)}, `reported` is {words: value}: a line each."""
+    `scores` is {column: (words, colour)}, `reported` is {words: value}: a line each."""
     variants = list(dict.fromkeys(flawed["variant"]))
     figure, axes = plt.subplots(figsize=(10, 0.75 * len(variants) + 1.9), layout="constrained")
-    for number, (column, (words, colour)) in enumerate(ways.items()):
+    for number, (column, (words, colour)) in enumerate(scores.items()):
         for row, variant in enumerate(variants):
             values = flawed.loc[flawed["variant"] == variant, column]
-            height = row + 0.13 * (number - (len(ways) - 1) / 2)
+            height = row + 0.13 * (number - (len(scores) - 1) / 2)
             axes.plot(
                 values, [height] * len(values), "o", ms=6, alpha=0.7, color=colour, label=words if row == 0 else None
             )
@@ -340,7 +352,7 @@ def ways_to_score(flawed, ways, reported):
     return figure
 
 
-def ranked_values(panels):
+def ranked_values(panels: Sequence[tuple[str, Mapping[str, Sequence[Sequence[float]]], Sequence[float]]]) -> Figure:
     """What is left, or lost, without each head, from the largest to the smallest: a line per seed, grey lines for
     reported values. `panels` is [(title, {label: [values of one seed, ...]}, reported values)]."""
     figure, grid = plt.subplots(1, len(panels), figsize=(3.3 * len(panels), 3.2), layout="constrained", squeeze=False)
@@ -348,8 +360,8 @@ def ranked_values(panels):
         for colour, (label, seeds_of_it) in zip(["#4c72b0", "#c44e52"], lines.items(), strict=False):
             for number, values in enumerate(seeds_of_it):
                 ordered = sorted(values, reverse=True)
-                places = range(1, len(ordered) + 1)
-                axes.plot(places, ordered, ".-", lw=1, ms=4, color=colour, label=label if number == 0 else None)
+                ranks = range(1, len(ordered) + 1)
+                axes.plot(ranks, ordered, ".-", lw=1, ms=4, color=colour, label=label if number == 0 else None)
         for number, value in enumerate(reported):
             axes.axhline(value, color="#999999", lw=0.8, zorder=0, label="reported" if number == 0 else None)
         axes.set(title=title, xlabel="heads, ordered by this number", ylim=(-0.02, None))

@@ -1,99 +1,58 @@
-"""What holds across seeds: intervals over them, comparisons on the same ones, and whether heads keep their roles.
-
-Percentile intervals of few values are too narrow: of five normal ones they hold the true mean in 84 % of all cases, of
-ten in 90 %; where one seed in ten differs from the rest, and is missing among ours, they say nothing of it: see
-`shared_by_all`. A sign-flip test of fewer than six seeds never gets below p = 0.05.
-"""
+"""What holds across seeds: the published tables, one row per seed, and whether heads keep their roles."""
 
 import itertools
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import false_discovery_control, permutation_test
 
-from problem1.intervals import mean_interval
+from problem1 import published
+from problem1.ablation import TOLERANCE
 
 ROLES = ("zero drop", "mean drop", "+", "BOS", "earlier outputs", "next lower column", "same column", "carry into")
 
 
-def seed_intervals(rows, by, value="accuracy"):
-    """One row per group of `by`: mean over the seeds with its 95 % bootstrap interval, and how many seeds there are."""
-    by = [by] if isinstance(by, str) else list(by)
+def published_tables() -> dict[str, pd.DataFrame]:
+    """The committed tables by name; `heads` gains a column 'carries', the highest flip rate of the head."""
+    tables = {name: published.table(name) for name in published.STUDY}
+    tables["heads"]["carries"] = tables["heads"][carry_questions(tables["heads"])].max(axis=1)
+    return tables
+
+
+def carry_questions(table: pd.DataFrame) -> list[str]:
+    return [column for column in table.columns if column.startswith("carry into")]
+
+
+def seed_summary(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row per seed: how many heads can go, singly and jointly, and which kind of head carries."""
+    heads, greedy, adders = tables["heads"], tables["greedy"], tables["adders"].set_index("seed")
+    encoder = tables["groups"].query("patched == 'all Encoder'").set_index("seed")
+    carriers, own = heads["carries"] > 0.5, heads["head"].str.startswith("Decoder Self")
+    constant = (heads["zero drop"] > 0.05) & (heads["mean drop"] <= TOLERANCE)
+    joint = greedy[greedy["accuracy"] >= 1 - TOLERANCE].groupby("seed")["removed"].max()
     return pd.DataFrame(
-        [
-            {**dict(zip(by, group, strict=True)), "seeds": part["seed"].nunique(), **interval_of(part[value])}
-            for group, part in rows.groupby(by, sort=False)
-        ]
+        {
+            "singly prunable (zero)": adders["zero.count"],
+            "singly prunable (mean)": adders["mean.count"],
+            "accuracy without all of them (zero)": adders["zero.accuracy without all of them.mean"].round(3),
+            "jointly prunable (greedy)": joint,
+            "heads with a flip rate above .5": carriers.groupby(heads["seed"]).sum(),
+            "of them cross heads": (carriers & heads["head"].str.contains("Cross")).groupby(heads["seed"]).sum(),
+            "highest flip rate of a self head": heads[own].groupby("seed")["carries"].max().round(3),
+            "through a 9: flip rate of all encoder heads": encoder["carry into hundreds, through a 9"].round(3),
+            "through a 9: attention past the 9": adders["attention past a 9"].round(3),
+            "self heads that matter by zero only": (own & constant).groupby(heads["seed"]).sum(),
+        }
     )
-
-
-def interval_of(values):
-    return {name: float(value) for name, value in mean_interval(values).items()}
-
-
-# --- comparisons on the same seeds -----------------------------------------------------------------------------------
-
-
-def paired_comparisons(rows, value="accuracy", name="name", baseline=None, within=None):
-    """One row for each two names (or for each name and the baseline): by how much the first is higher on the same seed,
-    on average, with a 95 % bootstrap interval over the seeds.
-
-    'p' is that of a sign-flip permutation test: how often the mean difference is at least as far from zero when each
-    seed's two values are exchanged at random. 'q' is p after Benjamini and Hochberg, for that many comparisons. With
-    `within` only rows that agree in this column are compared with each other.
-    """
-    if within is not None:
-        parts = [
-            paired_comparisons(part, value, name, baseline).assign(**{within: group})
-            for group, part in rows.groupby(within, sort=False)
-        ]
-        return with_q(pd.concat(parts, ignore_index=True))
-    if rows.duplicated([name, "seed"]).any():
-        raise ValueError(f"there is more than one {value} for a {name} and a seed: choose one set, way and length.")
-    table = rows.pivot(index="seed", columns=name, values=value)
-    names = list(dict.fromkeys(rows[name]))
-    if len(names) < 2:
-        raise ValueError(f"a comparison needs two values of {name}; there are {len(names)}.")
-    if baseline is not None and baseline not in names:
-        raise ValueError(f"no {name} is {baseline!r}; there are {', '.join(map(str, names))}.")
-    others = [other for other in names if other != baseline]
-    pairs = itertools.combinations(names, 2) if baseline is None else [(other, baseline) for other in others]
-    return with_q(pd.DataFrame([compare(table, *pair) for pair in pairs]))
-
-
-def with_q(found):
-    tested = found["p"].notna()
-    found["q"] = np.nan
-    found.loc[tested, "q"] = false_discovery_control(found.loc[tested, "p"])
-    return found
-
-
-def compare(table, first, second):
-    both = table[[first, second]].dropna()
-    differences = (both[first] - both[second]).to_numpy()
-    interval = interval_of(differences)
-    about = {"first": first, "second": second, "seeds": len(both), "difference": interval.pop("mean"), **interval}
-    return {**about, "p": sign_flip(both[first], both[second]) if len(both) > 1 else np.nan}
-
-
-def sign_flip(first, second):
-    """Exact up to 13 seeds, by 9,999 random flips beyond."""
-
-    def difference(a, b, axis):
-        return (a - b).mean(axis)
-
-    samples = first.to_numpy(), second.to_numpy()
-    return permutation_test(samples, difference, permutation_type="samples", vectorized=True, rng=0).pvalue
 
 
 # --- do heads keep their roles? --------------------------------------------------------------------------------------
 
 
-def head_stability(heads, deals=200):
+def head_stability(heads: pd.DataFrame, deals: int = 200) -> pd.DataFrame:
     """One row for each two seeds and each kind of head: how alike are their heads?
 
-    A head's role is what it looks at, what is lost without it, and which digits follow it: shares from 0 to 1. Two
+    A head's role is what it attends to, what is lost without it, and which digits it flips: shares from 0 to 1. Two
     heads are alike by 1 minus the mean difference of these, and one seed's heads can be matched to the other's
 
         matched     so that they are as alike as possible: heads have no names, so this is the fair comparison
@@ -130,29 +89,11 @@ def head_stability(heads, deals=200):
     return pd.DataFrame(found)
 
 
-def pair_interval(pairs, value="score", resamples=1_000):
-    """Mean over all pairs of seeds, with its 95 % interval by a bootstrap over the *seeds*: the pairs of one seed go up
-    and down together, so that a bootstrap over pairs would be too narrow. A seed is never paired with itself.
-    """
-    seeds = sorted({*pairs["seed"], *pairs["other seed"]})
-    table = pairs.pivot(index="seed", columns="other seed", values=value).reindex(index=seeds, columns=seeds).to_numpy()
-    draws = np.random.default_rng(0).integers(len(seeds), size=(resamples, len(seeds)))
-    draws = draws[np.ptp(draws, axis=1) > 0]  # one seed alone makes no pair
-    means = np.nanmean(table[draws[:, :, None], draws[:, None, :]], axis=(1, 2))
-    low, high = np.percentile(means, [2.5, 97.5])
-    return {"mean": pairs[value].mean(), "low": low, "high": high}
-
-
-def shared_by_all(seeds):
-    """What holds in all of these seeds holds, with 95 % confidence, in at least this share of all seeds."""
-    return 0.05 ** (1 / seeds)
-
-
-def likeness(ours, theirs):
+def likeness(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """(heads, heads): 1 minus the mean difference of the shares of each two heads."""
     return 1 - np.abs(ours[:, None] - theirs[None]).mean(-1)
 
 
-def matched(alike):
+def matched(alike: np.ndarray) -> float:
     """Mean likeness of the best one-to-one matching."""
-    return alike[linear_sum_assignment(alike, maximize=True)].mean()
+    return float(alike[linear_sum_assignment(alike, maximize=True)].mean())

@@ -1,21 +1,23 @@
-"""Where each head looks: attention by column, entropy, and how much the map of a head changes from item to item."""
+"""What each head attends to: attention by column, entropy, and how much the map of a head changes from item to item."""
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
-from problem1.dataset import carry_facts, decoder_input, encode_pairs, split_pairs
-from problem1.intervals import mean_interval
+from problem1.dataset import carry_facts, encode_pairs, shift_right, split_pairs
+from problem1.model import Activations, Adder
+from problem1.shared.statistics import mean_interval
 
 
 @torch.inference_mode()
-def trace_pairs(model, pairs):
-    """A traced run over an array of pairs, the decoder reading the right digits, and the targets."""
+def record_pairs(model: Adder, pairs: np.ndarray) -> tuple[Activations, Tensor]:
+    """A recorded run over an array of pairs, the decoder reading the right digits, and the targets."""
     source, target = encode_pairs(pairs, model.shape["digits"])
-    return model.trace(source, decoder_input(target)), target
+    return model.record(source, shift_right(target)), target
 
 
-def key_classes(kind, digits):
+def key_classes(kind: str, digits: int) -> dict[str, np.ndarray]:
     """{class: (Q, K) booleans}: which keys count as what, for each query of a head of this kind.
 
     Columns are those of the answer: 0 is the most significant one, and a query of the decoder belongs to the column
@@ -35,7 +37,7 @@ def key_classes(kind, digits):
     }
 
 
-def counted_queries(kind, digits):
+def counted_queries(kind: str, digits: int) -> np.ndarray:
     """Queries with a choice: not the + of the source, not the first step of the decoder's self-attention (one key)."""
     counted = np.ones(2 * digits + 1 if kind == "encoder" else digits + 1, bool)
     if kind == "encoder":
@@ -45,17 +47,17 @@ def counted_queries(kind, digits):
     return counted
 
 
-def head_specialization(model, pairs):
+def head_specialization(model: Adder, pairs: np.ndarray) -> pd.DataFrame:
     """Tidy table: head x measure with mean and 95 % interval over the pairs.
 
     Shares of attention are averaged over the queries for which the class exists (the ones have no lower column).
     'stability' is 1 minus the total-variation distance between an item's map and the mean map: 1 = always the same.
     """
-    trace, _ = trace_pairs(model, pairs)
+    record, _ = record_pairs(model, pairs)
     rows = []
-    for site, (block, weights) in enumerate(zip(model.blocks, trace.weights, strict=True)):
+    for site, (block, attention) in enumerate(zip(model.blocks, record.attention, strict=True)):
         counted = counted_queries(block.kind, model.shape["digits"])
-        weights = weights.double().numpy()  # items H Q K
+        weights = attention.double().numpy()  # items H Q K
         chosen = weights[:, :, counted]
         measures = {}
         for name, keys in key_classes(block.kind, model.shape["digits"]).items():
@@ -72,8 +74,8 @@ def head_specialization(model, pairs):
     return pd.DataFrame(rows)
 
 
-def uniform_attention(kind, digits=3):
-    """What a head of this kind would show if it looked everywhere alike: the baseline for `head_specialization`."""
+def uniform_attention(kind: str, digits: int = 3) -> dict[str, float]:
+    """What a head of this kind would show if it attended to all keys alike: the baseline for `head_specialization`."""
     counted = counted_queries(kind, digits)
     allowed = np.tril(np.ones((digits + 1, digits + 1))) if kind == "self" else np.ones((len(counted), 2 * digits + 1))
     weights = allowed / allowed.sum(1, keepdims=True)
@@ -85,11 +87,11 @@ def uniform_attention(kind, digits=3):
     return shares
 
 
-def example_pairs(digits=3):
+def example_pairs(digits: int = 3) -> np.ndarray:
     """A dozen test pairs: three each with 0 to 3 carries, one of them with a carry through a 9 where there is any."""
     pairs = split_pairs("test", digits)
     facts = carry_facts(pairs, digits)
-    chosen = []
+    chosen: list[int] = []
     for carries in range(4):
         plain = facts.index[(facts["carries"] == carries) & ~facts["through a 9"]]
         through = facts.index[(facts["carries"] == carries) & facts["through a 9"]]

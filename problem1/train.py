@@ -1,22 +1,31 @@
 """Train an adder: `python -m problem1.train --seed 0`."""
 
-import argparse
-import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from problem1.commands import add_recipe_options, one_sentence, recipe_from
-from problem1.dataset import contains, decoder_input, encode_pairs, operand_range, split_pairs
-from problem1.loop import Recipe, option, train
-from problem1.model import Adder, load_adder
-from problem1.settings import quick, results_folder
+from problem1.dataset import (
+    Batches,
+    ExactBatches,
+    OnlineBatches,
+    contains,
+    encode_pairs,
+    operand_range,
+    shift_right,
+    split_pairs,
+)
+from problem1.model import Adder
+from problem1.shared.commands import Parser, add_recipe_options, one_sentence, parse_path, recipe_from
+from problem1.shared.errors import UserError
+from problem1.shared.settings import quick, results_folder
+from problem1.shared.training import Log, Recipe, fit, option
 
 RESULTS = results_folder(__file__)
-PUBLISHED = Path(__file__).parent / "published"  # weights and tables that the notebooks study
 
 
 @dataclass(frozen=True)
@@ -24,130 +33,87 @@ class AdderRecipe(Recipe):
     """The recipe of the published adder: its defaults are the ones that the notebook studies."""
 
     digits: int = option(3, "digits of an operand, 2 to 6")
-    data: str = option("exact", "the assignment's pairs, or fresh ones in every step", choices=["exact", "stream"])
-    train_size: int = option(10_000, "number of training pairs (data exact)")
+    data: str = option("exact", "the assignment's pairs, or new ones in every step", choices=["exact", "online"])
+    train_size: int = option(10_000, "number of training pairs (data exact)", low=1, high=1_000_000)
     swap_operands: bool = option(True, "show a+b as b+a half of the time")
-    steps: int = option(quick(4_600, 200), "optimizer steps")
-    evaluate_every: int = option(quick(200, 100), "steps between validations")
+    steps: int = option(quick(4_600, 200), "optimizer steps", low=1, high=10_000_000)
+    evaluate_every: int = option(quick(200, 100), "steps between validations", low=1, high=10_000_000)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         operand_range(self.digits)  # says which digits are allowed
-        if self.data not in ("exact", "stream"):
-            raise ValueError(f"data is {self.data!r}; it must be exact or stream.")
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"adder-{self.digits}digits-{self.data}-seed{self.seed}-{self.key}"
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
 
 
-class Batches:
-    """Batches of encoded pairs; the batch of a step depends on the seed and the step only."""
-
-    def __init__(self, recipe):
-        self.recipe = recipe
-
-    def pairs_of(self, step):
-        raise NotImplementedError
-
-    def __call__(self, step):
-        pairs = self.pairs_of(step)
-        if self.recipe.swap_operands:  # a + b = b + a
-            swap = np.random.default_rng([self.recipe.seed, 2, step]).random(len(pairs)) < 0.5
-            pairs = np.where(swap[:, None], pairs[:, ::-1], pairs)
-        return encode_pairs(pairs, self.recipe.digits)
+def make_batches(recipe: AdderRecipe) -> Batches:
+    arguments = recipe.seed, recipe.batch_size, recipe.digits, recipe.swap_operands
+    return ExactBatches(*arguments, recipe.train_size) if recipe.data == "exact" else OnlineBatches(*arguments)
 
 
-class ExactBatches(Batches):
-    """The assignment's pairs, shuffled anew in every epoch."""
-
-    def __init__(self, recipe):
-        super().__init__(recipe)
-        self.pairs = split_pairs("train", recipe.digits, recipe.train_size)
-        self.per_epoch = max(1, len(self.pairs) // recipe.batch_size)
-        self.epoch = None
-
-    def pairs_of(self, step):
-        epoch, position = divmod(step, self.per_epoch)
-        if epoch != self.epoch:
-            draw = np.random.default_rng([self.recipe.seed, 0, epoch])
-            self.epoch, self.order = epoch, draw.permutation(len(self.pairs))
-        return self.pairs[self.order[position * self.recipe.batch_size :][: self.recipe.batch_size]]
-
-
-class StreamBatches(Batches):
-    """Fresh pairs in every step; validation and test pairs are left out, in either order."""
-
-    def __init__(self, recipe):
-        super().__init__(recipe)
-        self.held_out = np.concatenate([split_pairs(split, recipe.digits) for split in ("validation", "test")])
-
-    def pairs_of(self, step):
-        low, high = operand_range(self.recipe.digits)
-        draw = np.random.default_rng([self.recipe.seed, 1, step])
-        pairs = draw.integers(low, high + 1, size=(8 * self.recipe.batch_size, 2))  # enough to choose from
-        return pairs[~contains(self.held_out, pairs, either_order=True)][: self.recipe.batch_size]
-
-
-def make_batches(recipe):
-    return {"exact": ExactBatches, "stream": StreamBatches}[recipe.data](recipe)
-
-
-def shown_pairs(recipe):
+def shown_pairs(recipe: AdderRecipe) -> np.ndarray:
     """Every pair that the training shows, before any swap of its operands."""
     batches = make_batches(recipe)
-    if recipe.data == "exact":
+    if isinstance(batches, ExactBatches):
         return batches.pairs
     return np.concatenate([batches.pairs_of(step) for step in range(recipe.steps)])
 
 
-def never_trained(pairs, recipe):
+def never_trained(pairs: np.ndarray, recipe: AdderRecipe) -> np.ndarray:
     """Which pairs the training has not shown; with swapped operands a pair counts as shown in either order."""
     return ~contains(shown_pairs(recipe), pairs, either_order=recipe.swap_operands)
+
+
+def unseen_pairs(split: str, recipe: AdderRecipe | None = None) -> np.ndarray:
+    """The pairs of a split that training has shown in neither order: what every question about heads is asked on."""
+    pairs = split_pairs(split)
+    return pairs[never_trained(pairs, recipe or AdderRecipe())][: quick(None, 150)]
 
 
 # --- loss and accuracy -----------------------------------------------------------------------------------------------
 
 
-def digit_loss(logits, target):
+def digit_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Mean cross-entropy of the answer's digits, in nats."""
     return F.cross_entropy(logits.flatten(0, 1), target.flatten())
 
 
-def adder_loss(model, batch):
+def adder_loss(model: torch.nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     source, target = batch
-    return digit_loss(model(source, decoder_input(target)), target)
+    return digit_loss(model(source, shift_right(target)), target)
 
 
-def digits_right(logits, target):
+def digits_right(logits: Tensor, target: Tensor) -> Tensor:
     """(N, answer digits): is the most likely digit the right one, given the right digits before it?"""
     return logits.argmax(-1) == target
 
 
-def answers_right(logits, target):
+def answers_right(logits: Tensor, target: Tensor) -> Tensor:
     """(N,): does greedy decoding write the right answer? It does exactly when every digit is right given the right
     digits before it: up to the first wrong digit both have read the same."""
     return digits_right(logits, target).all(-1)
 
 
 @torch.inference_mode()
-def run_pairs(model, pairs, batch_size=1_000):
+def run_pairs(model: Adder, pairs: np.ndarray, batch_size: int = 1_000) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits (N, answer digits, 10) and targets of an array of pairs."""
     source, target = encode_pairs(pairs, model.shape["digits"])
     batches = zip(source.split(batch_size), target.split(batch_size), strict=True)
-    return torch.cat([model(s, decoder_input(t)) for s, t in batches]), target
+    return torch.cat([model(s, shift_right(t)) for s, t in batches]), target
 
 
-def accuracy(model, pairs):
+def accuracy(model: Adder, pairs: np.ndarray) -> float:
     """Free-running exact match."""
     return answers_right(*run_pairs(model, pairs)).double().mean().item()
 
 
-def validate_on(pairs):
-    def validate(model):
+def validate_on(pairs: np.ndarray) -> Callable[[Adder], dict[str, float]]:
+    def validate(model: Adder) -> dict[str, float]:
         logits, target = run_pairs(model, pairs)
         return {
             "loss": digit_loss(logits, target).item(),
@@ -161,24 +127,34 @@ def validate_on(pairs):
 # --- training --------------------------------------------------------------------------------------------------------
 
 
-def train_adder(recipe=None, folder=None, fresh=False, progress=True):
-    """The trained model and its log. A finished run of the same recipe is loaded from `folder` unless `fresh`."""
+def validation_pairs(recipe: AdderRecipe) -> np.ndarray:
+    """The validation pairs that this training does not show."""
+    pairs = split_pairs("validation", recipe.digits)
+    pairs = pairs[never_trained(pairs, recipe)]
+    if not len(pairs):
+        raise UserError(
+            f"{recipe.train_size:,} training pairs of {recipe.digits} digits leave no validation pair that training "
+            "does not show; choose a smaller train_size."
+        )
+    return pairs
+
+
+def train_adder(
+    recipe: AdderRecipe | None = None,
+    folder: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> tuple[Adder, Log]:
+    """The trained model and its log. A finished run of the same recipe is loaded from `folder` unless `overwrite`."""
     recipe = recipe or AdderRecipe()
-    validation = split_pairs("validation", recipe.digits)
-    validation = validation[never_trained(validation, recipe)]
+    validate = validate_on(validation_pairs(recipe))
     torch.manual_seed(recipe.seed)
     model = Adder(recipe.digits)
-    folder = folder or RESULTS / "runs" / recipe.name
-    log = train(model, recipe, make_batches(recipe), adder_loss, validate_on(validation), folder, fresh, progress)
-    return model, log
+    folder = Path(folder or RESULTS / "runs" / recipe.name)
+    return model, fit(model, recipe, make_batches(recipe), adder_loss, validate, folder, overwrite, progress)
 
 
-def published_adder():
-    """The adder that the notebooks study, and its training log."""
-    return load_adder(PUBLISHED / "adder.safetensors"), json.loads((PUBLISHED / "training_log.json").read_text())
-
-
-def headline_accuracy(model, recipe):
+def headline_accuracy(model: Adder, recipe: AdderRecipe) -> dict[str, int | float]:
     """Free-running exact match on the assignment's test pairs, with and without those that training has shown."""
     pairs = split_pairs("test", recipe.digits)
     unseen = never_trained(pairs, recipe)
@@ -190,17 +166,20 @@ def headline_accuracy(model, recipe):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="python -m problem1.train", description="Train an adder.")
+def main() -> None:
+    parser = Parser(prog="python -m problem1.train", description="Train an adder.")
     add_recipe_options(parser, AdderRecipe)
-    parser.add_argument("--folder", help="where to keep the run (default: its own folder in problem1/results/runs)")
-    parser.add_argument("--fresh", action="store_true", help="train again even if the run is on disk")
+    parser.add_argument(
+        "--folder", type=parse_path, help="where to keep the run (default: its own folder in problem1/results/runs)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="train again even if the run is on disk")
     arguments = parser.parse_args()
     with one_sentence(parser.prog):
         recipe = recipe_from(arguments, AdderRecipe)
         folder = arguments.folder or RESULTS / "runs" / recipe.name
-        model, log = train_adder(recipe, folder, arguments.fresh)
-    for name, value in headline_accuracy(model, recipe).items():
+        model, log = train_adder(recipe, folder, arguments.overwrite)
+        facts = headline_accuracy(model, recipe)
+    for name, value in facts.items():
         print(f"{name:30} {value:.4f}" if isinstance(value, float) else f"{name:30} {value}")
     print(f"{'CPU seconds':30} {log['cpu seconds']:.0f}\n{'run':30} {folder}")
 

@@ -1,1 +1,1 @@
-"""Problem 2: a Transformer encoder judges whether a sequence is sorted, and at which lengths its positions survive."""
+"""Problem 2: an encoder tells sorted from unsorted sequences; which positional encodings extrapolate, and why?"""

@@ -1,83 +1,131 @@
-"""Proof by enumeration that a judge is right on every sequence of every length: `python -m problem2.certificate`.
+"""Proof by enumeration that a classifier is right on every sequence of every length: `python -m problem2.certificate`.
 
-One layer, attention to the two neighbours, no absolute position, a verdict per token, the worst verdict stands for the
-sequence. Then what a token says depends on at most three values, and everything that tokens can ever say fits into
-three tables, which the model fills itself. A token objects when its verdict is not positive, else it is silent.
+One layer, attention to the two neighbours, no absolute position, a logit per token, the lowest of which is that of the
+sequence. Then the logit of a token depends on at most three values, and all logits that tokens can ever have fit into
+three tables. A token rejects when its logit is not positive, else it accepts.
 
-    (a) no token objects in a sorted triple, or at a sorted end
-    (b) no walk along silent tokens leads over a descent to a silent last token
+    (a) no token rejects in a sorted triple, or at a sorted end
+    (b) no walk along accepting tokens leads over a descent to an accepting last token
 
 A sorted sequence shows its tokens only sorted triples and ends, and every sorted triple and end occurs in one: (a) says
-that all sorted sequences are accepted. An unsorted sequence is accepted exactly when all its tokens are silent, which
-makes it a walk of (b): from its first pair of neighbours to its last, each step one silent middle token. So (a) and (b)
+that all sorted sequences are accepted. An unsorted sequence is accepted exactly when all its tokens accept, which makes
+it a walk of (b): from its first pair of neighbours to its last, each step one accepting middle token. So (a) and (b)
 together are necessary and sufficient.
+
+The tables hold an interval for each logit (see rounding.py), in which lie the exact value and that of any evaluation in
+float64. (a) is shown for the lower ends and (b) for the upper ends: a proof for real numbers. How far float32 is from
+them is sampled.
 """
 
-import argparse
 import copy
+import itertools
 import sys
 import time
+import types
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
-from problem1.attention import Attention, Positions
-from problem1.commands import one_sentence
-from problem1.loop import one_thread
+from problem1.shared import attention
+from problem1.shared.attention import Attention, Positions
+from problem1.shared.commands import Parser, one_sentence, parse_path
+from problem1.shared.errors import UserError
+from problem1.shared.training import one_thread
 from problem2.dataset import in_order
-from problem2.model import Block, Judge, load_judge
+from problem2.encodings import ClippedBias, Encoding, NoEncoding, Shaw
+from problem2.model import Block, Classifier, check_untouched, load_classifier
+from problem2.published import CERTIFIED
+from problem2.rounding import bounded_tables
 
-PUBLISHED = Path(__file__).parent / "published"
-PARTS = (Judge, Block, Attention, nn.Embedding, nn.Linear, nn.ReLU, nn.Sequential, nn.ModuleList)
-CHECKED_LENGTHS = (2, 3, 4, 5, 8, 13, 16, 32, 64, 128, 256, 512, 1_024)
+ENCODINGS = (Shaw, ClippedBias, NoEncoding)
+MODULES = (Classifier, nn.Embedding, nn.ModuleList, Block, nn.LayerNorm, Attention, nn.Linear, nn.Sequential, nn.ReLU)
+CHECKED_LENGTHS = (*range(2, 18), 32, 64, 128, 256, 512, 1_024)
 SHOWN = 10  # counterexamples
 UNREACHED, BEGIN = -1, -2  # of a node: no walk leads to it; a walk begins with it
-SAFETY = 100  # the margin must be this many times the largest numerical difference
+SAFETY = 100  # the margin must be this many times the largest sampled difference of float32
 
 
 # --- the form that the argument needs --------------------------------------------------------------------------------
 
 
-def check_form(model):
-    """Say in one sentence why the verdicts of this judge are not functions of three neighbouring values."""
-    positions = model.blocks[0].attention.positions
-    encoding, hooks = model.shape["encoding"], type(positions)
-    if model.pooling != "worst":
-        raise ValueError(f"pooling is {model.pooling!r}; a certificate needs one verdict per token: worst.")
-    if len(model.blocks) != 1:
-        raise ValueError(
-            f"the judge has {len(model.blocks)} layers; with more than 1 a token sees beyond its neighbours."
+def check_form(model: Classifier) -> None:
+    """Refuse in one sentence every classifier for which the argument is not known to hold.
+
+    It holds for what Classifier(**shape) makes with one layer, window 1, pooling min and one of three encodings,
+    whatever the weights: `check_untouched` sees to it that nothing but these is the model's own.
+    """
+    if type(model) is not Classifier:
+        raise UserError(f"the model is a {type(model).__name__}; a certificate allows a Classifier only.")
+    for name, needed, reason in (
+        ("pooling", "min", "a logit per token, of which the lowest counts"),
+        ("n_layers", 1, "with more a token sees beyond its neighbours"),
+        ("window", 1, "attention to the two neighbours"),
+    ):
+        if model.shape[name] != needed:
+            raise UserError(f"{name} is {model.shape[name]!r}; a certificate needs {needed!r}: {reason}.")
+    if type(model.positions) not in ENCODINGS:
+        allowed = " or ".join(encoding.name for encoding in ENCODINGS)
+        raise UserError(f"encoding {model.positions.name} {why_not(model.positions)}; a certificate allows {allowed}.")
+    if code_now() != CODE or _has_any_global_hook():
+        raise UserError(
+            "a function that the model calls has been replaced; a certificate needs all as they are written."
         )
-    if positions.window != 1:
-        raise ValueError(f"window is {positions.window}; a certificate needs attention to the two neighbours: 1.")
-    if positions.causal:
-        raise ValueError(f"encoding {encoding} hides the right neighbour; a certificate needs both.")
-    if hooks.embed is not Positions.embed or hooks.rotate is not Positions.rotate:
-        raise ValueError(f"encoding {encoding} uses absolute positions; a certificate needs none.")
-    for name, module in model.named_modules():
-        per_token = isinstance(module, nn.LayerNorm) and module.normalized_shape == (model.shape["width"],)
-        if not (per_token or type(module) in PARTS or isinstance(module, Positions)):
-            raise ValueError(
-                f"{name or 'the judge'} is a {type(module).__name__}, which may mix tokens; a certificate allows none."
-            )
+    check_untouched(model)
 
 
-# --- every verdict there can be --------------------------------------------------------------------------------------
+def why_not(positions: Encoding) -> str:
+    encoding = type(positions)
+    if encoding.causal:
+        return "hides the right neighbour"
+    if encoding.embed is not Positions.embed:
+        return "adds absolute positions to the embeddings"
+    if encoding.rotate is not Positions.rotate:
+        return "turns queries and keys by their positions"
+    return "is none of those of which it is known that a logit depends on three values only"
+
+
+def code_now() -> dict[tuple[type | None, str], Any]:
+    """What the forward pass may call or read from a class, by class and name, as it stands at this moment."""
+    found: dict[tuple[type | None, str], Any] = {(None, "attend_to_neighbours"): attention.attend_to_neighbours}
+    for cls in {base for known in (*MODULES, *ENCODINGS) for base in known.__mro__}:
+        for name, value in vars(cls).items():
+            if isinstance(value, types.FunctionType) or not name.startswith("__"):
+                found[cls, name] = value
+    return found
+
+
+CODE = code_now()
+
+
+# --- every logit there can be ----------------------------------------------------------------------------------------
 
 
 @dataclass
 class Tables:
-    """What a token says, by the values that it sees. V is the size of the vocabulary."""
+    """The logit of a token, by the values that it sees. V is the size of the vocabulary."""
 
     first: np.ndarray  # V V: its own value, the right one
     middle: np.ndarray  # V V V: the left value, its own, the right one
     last: np.ndarray  # V V: the left value, its own
 
-    def of(self, tokens):
-        """(N, length) of verdicts, read from the tables."""
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter((self.first, self.middle, self.last))
+
+    @property
+    def lowest(self) -> float:
+        return float(min(table.min() for table in self))
+
+    @property
+    def highest(self) -> float:
+        return float(max(table.max() for table in self))
+
+    def of(self, tokens: np.ndarray) -> np.ndarray:
+        """The logits of tokens (N, length), read from the tables."""
         return np.concatenate(
             [
                 self.first[tokens[:, 0], tokens[:, 1]][:, None],
@@ -87,58 +135,61 @@ class Tables:
             axis=1,
         )
 
-    def logit(self, sequence):
-        """The worst verdict in one sequence, read from the tables."""
+    def logit(self, sequence: list[int]) -> float:
+        """The lowest logit in one sequence, read from the tables."""
         return float(self.of(np.array([sequence])).min())
 
-    def sorted_entries(self):
+    def sorted_entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Masks over first, middle and last: the entries that a sorted sequence can show."""
         pair = np.triu(np.ones_like(self.first, dtype=bool))
         return pair, pair[:, :, None] & pair[None], pair
 
 
 @torch.inference_mode()
-def tabulate(model, batch_size=1_000):
-    """The model's own forward pass on all sequences of length 2 and 3."""
+def tabulate(model: Classifier, batch_size: int = 1_000) -> Tables:
+    """The model's own forward pass in float32 on all sequences of length 2 and 3: fast, and no proof."""
     values = torch.arange(model.shape["vocabulary"])
     pairs, triples = torch.cartesian_prod(values, values), torch.cartesian_prod(values, values, values)
-    ends = torch.cat([model(batch).per_token for batch in pairs.split(batch_size)])
-    middle = torch.cat([model(batch).per_token[:, 1] for batch in triples.split(batch_size)])
+    ends = torch.cat([token_logits(model, batch) for batch in pairs.split(batch_size)])
+    middle = torch.cat([token_logits(model, batch)[:, 1] for batch in triples.split(batch_size)])
     if not (ends.isfinite().all() and middle.isfinite().all()):
-        raise ValueError("some verdicts of the judge are not finite numbers; its weights are spoiled.")
+        raise UserError("some logits of the classifier are not finite numbers; its weights are spoiled.")
     size = (len(values),) * 3
     return Tables(ends[:, 0].view(size[:2]).numpy(), middle.view(size).numpy(), ends[:, 1].view(size[:2]).numpy())
 
 
+def token_logits(model: Classifier, tokens: Tensor) -> Tensor:
+    logits = model(tokens).token_logits
+    assert logits is not None, "pooling is min"
+    return logits
+
+
 @torch.inference_mode()
-def numerical_differences(model, tables, tokens_per_length=8_192, seed=0):
-    """(largest difference of float32 from float64, of a full run from the tables), over every token of random
+def sampled_differences(model: Classifier, tables: Tables, tokens_per_length: int = 8_192) -> tuple[float, float]:
+    """Largest difference of a run in float32, and of one in float64, from the tables, over every token of random
     sequences of 2 to 1,024 values, half of them sorted.
     """
-    precise, draw, differences = copy.deepcopy(model).double(), np.random.default_rng([seed, 3]), []
+    precise, draw, found = copy.deepcopy(model).double(), np.random.default_rng([0, 3]), []
     for length in CHECKED_LENGTHS:
         tokens = draw.integers(len(tables.first), size=(max(2, tokens_per_length // length), length))
         tokens[::2].sort(axis=1)
-        verdict = model(torch.from_numpy(tokens))
-        if not torch.equal(verdict.logits, verdict.per_token.amin(1)):
-            raise ValueError("the judge does not answer with its worst token; a certificate needs the hard minimum.")
-        full = verdict.per_token.double().numpy()
-        exact = precise(torch.from_numpy(tokens)).per_token.numpy()
-        differences.append((abs(full - exact).max(), abs(full - tables.of(tokens)).max()))
-    return tuple(float(largest) for largest in np.max(differences, axis=0))
+        runs = (token_logits(each, torch.from_numpy(tokens)).double().numpy() for each in (model, precise))
+        found.append([abs(run - tables.of(tokens)).max() for run in runs])
+    single, double = np.max(found, axis=0)
+    return float(single), float(double)
 
 
 # --- (a) and (b) -----------------------------------------------------------------------------------------------------
 
 
-def rejected_sequences(tables, threshold=0.0):
-    """(a): every sorted pair and triple with a token whose verdict is not above the threshold, pairs first."""
+def rejected_sequences(tables: Tables, threshold: float = 0.0) -> list[list[int]]:
+    """(a): every sorted pair and triple with a token whose logit is not above the threshold, pairs first."""
     first, middle, last = tables.sorted_entries()
     pairs = ((tables.first <= threshold) & first) | ((tables.last <= threshold) & last)
     return [*np.argwhere(pairs).tolist(), *np.argwhere((tables.middle <= threshold) & middle).tolist()]
 
 
-def accepted_sequence(tables, threshold=0.0):
+def accepted_sequence(tables: Tables, threshold: float = 0.0) -> list[int] | None:
     """(b): a shortest unsorted sequence whose tokens are all above the threshold, or None if there is none.
 
     Breadth first over the nodes (descent seen?, left, own), a whole layer at a time.
@@ -163,7 +214,7 @@ def accepted_sequence(tables, threshold=0.0):
     return None
 
 
-def walk_back(came_from, seen, left, own):
+def walk_back(came_from: np.ndarray, seen: int, left: int, own: int) -> list[int]:
     """The values on the way to a node, from the first to the last."""
     sequence = [own, left]
     while came_from[seen, left, own, 0] != BEGIN:
@@ -172,16 +223,15 @@ def walk_back(came_from, seen, left, own):
     return [int(value) for value in reversed(sequence)]
 
 
-def lowest_sorted_logit(tables):
+def lowest_sorted_logit(tables: Tables) -> float:
     """The lowest logit that a sorted sequence of any length can get."""
-    entries = zip((tables.first, tables.middle, tables.last), tables.sorted_entries(), strict=True)
+    entries = zip(tables, tables.sorted_entries(), strict=True)
     return float(min(table[mask].min() for table, mask in entries))
 
 
-def highest_unsorted_logit(tables):
+def highest_unsorted_logit(tables: Tables) -> tuple[float, list[int]]:
     """The highest logit that an unsorted sequence of any length can get, and a sequence that gets it."""
-    verdicts = np.concatenate([table.ravel() for table in (tables.first, tables.middle, tables.last)])
-    low, high, best = float(verdicts.min()) - 1, float(verdicts.max()), None
+    low, high, best = tables.lowest - 1, tables.highest, list[int]()
     for _ in range(20):  # halve the interval, then climb the last steps
         between = (low + high) / 2
         if sequence := accepted_sequence(tables, between):
@@ -198,81 +248,101 @@ def highest_unsorted_logit(tables):
 
 @dataclass
 class Certificate:
-    """What the enumeration has found; `certified` says whether the judge is right on every sequence of every length."""
+    """What the enumeration has found; `certified`: the classifier is right on every sequence of every length."""
 
-    lowest_sorted: float  # no sorted sequence of any length gets a lower logit
-    highest_unsorted: float  # no unsorted sequence of any length gets a higher one
-    hardest: list  # an unsorted sequence that gets it
-    float_difference: float  # largest, float32 from float64
-    table_difference: float  # largest, a full run from the tables
-    rejected: int  # sorted pairs and triples that it rejects
-    counterexamples: list  # sequences that it gets wrong in a full run, shortest first; an accepted one comes first
+    lowest_sorted: float  # no sorted sequence of any length has a lower logit, in exact arithmetic or in float64
+    highest_unsorted: float  # no unsorted sequence of any length has a higher one
+    hardest: list[int]  # an unsorted sequence that has it
+    bound: float  # on rounding: the largest radius of an interval
+    float_difference: float  # largest sampled, a run in float32 from the tables, which are float64
+    table_difference: float  # largest sampled, a run in float64 from the tables
+    rejected: int  # sorted pairs and triples that may be rejected
+    counterexamples: list[list[int]]  # wrong in a full run, shortest first; an accepted one comes first
     cpu_seconds: float
 
     @property
-    def margin(self):
-        """How far the logit of any sequence is on the right side of zero, at least; below 0 one is wrong."""
+    def margin(self) -> float:
+        """How far the logit of any sequence is on the right side of zero, at least; below 0 one may be wrong."""
         return min(self.lowest_sorted, -self.highest_unsorted)
 
     @property
-    def certified(self):
-        needed = SAFETY * max(self.float_difference, self.table_difference)
-        return self.margin > 0 and self.margin >= needed
+    def ratio(self) -> float:
+        """Of the margin to the bound on rounding."""
+        return self.margin / self.bound
 
-    def __str__(self):
-        lines = [
-            "CERTIFIED: right on every sequence of every length from 2 on" if self.certified else "NOT CERTIFIED",
-            f"{'lowest logit of a sorted sequence':40} {self.lowest_sorted:.4f}",
-            f"{'highest logit of an unsorted sequence':40} {self.highest_unsorted:.4f}",
-            f"{'largest difference float32 - float64':40} {self.float_difference:.1e}",
-            f"{'largest difference full run - tables':40} {self.table_difference:.1e}",
-            f"{'sorted pairs and triples rejected':40} {self.rejected}",
-            f"{'CPU seconds':40} {self.cpu_seconds:.0f}",
-        ]
+    @property
+    def certified(self) -> bool:
+        """Proved; and what is sampled agrees: float64 stays within the bound, float32 far below the margin."""
+        return self.margin > 0 and self.table_difference <= self.bound and self.margin >= SAFETY * self.float_difference
+
+    @property
+    def conclusion(self) -> str:
+        if self.certified:
+            return "This holds in exact arithmetic, and for any evaluation of these formulas in float64."
+        if self.margin <= 0:
+            maybe = "No sequence is wrong, but rounding may make one so."
+            return "Sequences are wrong." if self.counterexamples else maybe
+        if self.table_difference > self.bound:
+            return "A run in float64 leaves the bound: the model does not compute what the tables say."
+        return f"No sequence is wrong, but the margin is not {SAFETY} times what float32 differs by."
+
+    def __str__(self) -> str:
+        rows = {
+            "margin": f"{self.margin:.4f}",
+            "bound on rounding in float64": f"{self.bound:.1e}",
+            "margin / bound": f"{self.ratio:,.0f}",
+            "lowest logit of a sorted sequence": f"{self.lowest_sorted:.4f}",
+            "highest logit of an unsorted sequence": f"{self.highest_unsorted:.4f}",
+            "sorted pairs and triples rejected": f"{self.rejected}",
+            "CPU seconds": f"{self.cpu_seconds:.0f}",
+        }
+        lines = ["CERTIFIED: right on every sequence of every length from 2 on" if self.certified else "NOT CERTIFIED"]
+        lines += [f"{name:40} {value}" for name, value in rows.items()]
         for sequence in self.counterexamples:
             wrongly = "rejected" if in_order(sequence) else "accepted"
             lines.append(f"{f'wrongly {wrongly}':40} {' '.join(map(str, sequence))}")
-        if not self.certified and not self.counterexamples:
-            lines.append(f"no sequence is wrong, but the margin is not {SAFETY} times the largest difference")
-        return "\n".join(lines)
+        sampled = f"float32 differs from the tables by up to {self.float_difference:.1e}, float64 by"
+        return "\n".join([*lines, self.conclusion, f"Sampled, not proved: {sampled} {self.table_difference:.1e}."])
 
 
-def certify(model, shown=SHOWN):
-    """The Certificate of a judge, with up to `shown` counterexamples; a form that allows no proof is a ValueError."""
+def certify(model: Classifier, shown: int = SHOWN) -> Certificate:
+    """The Certificate, with up to `shown` counterexamples; a form for which there is no argument is a UserError."""
     check_form(model)
     started = time.process_time()
+    middles, radii = bounded_tables(model)
+    tables = Tables(*middles)
+    lower, upper = (Tables(*map(end, middles, radii)) for end in (np.subtract, np.add))
+    highest_unsorted, hardest = highest_unsorted_logit(upper)
+    accepted = accepted_sequence(tables)
+    suspects = itertools.chain([accepted] if accepted else [], rejected_sequences(tables))
     with one_thread():
-        return judge_tables(model, tabulate(model), shown, started)
-
-
-def judge_tables(model, tables, shown, started):
-    highest_unsorted, hardest = highest_unsorted_logit(tables)
-    accepted, rejected = accepted_sequence(tables), rejected_sequences(tables)
-    suspects = ([accepted] if accepted else []) + rejected[:shown]
-    float_difference, table_difference = numerical_differences(model, tables)
+        float_difference, table_difference = sampled_differences(model, tables)
+        wrong = (sequence for sequence in suspects if model.says_sorted(sequence) != in_order(sequence))
+        counterexamples = list(itertools.islice(wrong, shown))
     return Certificate(
-        lowest_sorted=lowest_sorted_logit(tables),
+        lowest_sorted=lowest_sorted_logit(lower),
         highest_unsorted=highest_unsorted,
         hardest=hardest,
+        bound=Tables(*radii).highest,
         float_difference=float_difference,
         table_difference=table_difference,
-        rejected=len(rejected),
-        counterexamples=[s for s in suspects if model.says_sorted(s) != in_order(s)][:shown],
+        rejected=len(rejected_sequences(lower)),
+        counterexamples=counterexamples,
         cpu_seconds=round(time.process_time() - started, 2),
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(
+def main() -> None:
+    parser = Parser(
         prog="python -m problem2.certificate",
-        description="Prove that a judge is right on every sequence, or show where not.",
+        description="Prove that a classifier is right on every sequence, or show where not.",
     )
     parser.add_argument(
-        "weights", nargs="?", default=PUBLISHED / "judge.safetensors", help="default: the published one"
+        "weights", type=parse_path, nargs="?", default=CERTIFIED, help="a safetensors file (default: the published one)"
     )
     arguments = parser.parse_args()
     with one_sentence(parser.prog):
-        certificate = certify(load_judge(arguments.weights))
+        certificate = certify(load_classifier(arguments.weights))
     print(certificate)
     sys.exit(not certificate.certified)
 

@@ -6,91 +6,120 @@
 Only the notebook on the reports needs this module. With `--publish` the tables go to problem2/published.
 """
 
-import argparse
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
 
 import pandas as pd
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from problem1.commands import one_sentence
-from problem1.flawed import PostNorm, configurations, homework, train_as_homework
-from problem1.grid import run_grid
-from problem1.loop import option, train
-from problem2.certificate import PUBLISHED
+from problem1.shared.attention import HeadActivations
+from problem1.shared.commands import Parser, one_sentence
+from problem1.shared.grid import run_grid
+from problem1.shared.homework import PostNorm, homework_fields, recipe_rows, train_as_homework
+from problem1.shared.publishing import check_publishable, staged
+from problem1.shared.settings import QUICK, quick
+from problem1.shared.storage import model_hash
+from problem1.shared.training import fit, option
+from problem2 import published
 from problem2.dataset import split_items
-from problem2.evaluation import evaluate, exact_sets, examine, grouped_test_items
-from problem2.model import Block
-from problem2.sweep import split_rows, write_table
-from problem2.train import RESULTS, JudgeRecipe, judge_loss, make_batches, make_judge, validate_on
+from problem2.encodings import Encoding, Learned
+from problem2.evaluation import evaluate, exact_sets, examine, grouped_test_items, split_rows
+from problem2.model import Block, Classifier
+from problem2.train import RESULTS, ClassifierRecipe, classifier_loss, make_batches, make_classifier, validate_on
+
+EPOCH = 160  # batches in which every item comes once: each length has its own, so there are a few more than 157
 
 
 @dataclass(frozen=True)
-class FlawedRecipe(JudgeRecipe):
+class FlawedRecipe(ClassifierRecipe):
     frozen: bool = option(False, "the table of positions stays as it was drawn")
     homework: bool = option(False, "post-norm, dropout and optimizer of the homework's starter code")
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"flawed-{self.encoding}-seed{self.seed}-{self.key}"
 
 
-HOMEWORK = homework(epochs=30, shape="assignment")
-VARIANTS = {
+HOMEWORK = homework_fields(epochs=30, shape="assignment", steps=quick(30, 1) * EPOCH, evaluate_every=EPOCH)
+VARIANTS: dict[str, dict[str, Any]] = {
     "frozen, learned": {"encoding": "learned", "frozen": True},
     **{f"homework, {encoding}": {**HOMEWORK, "encoding": encoding} for encoding in ("sinusoidal", "learned")},
 }
 
 
 class PostNormBlock(PostNorm, Block):
-    def forward(self, x, causal=False, look=False):
-        found, seen = self.attention(x, causal=causal, look=look)
-        return self.finish(x + self.drop(found)), seen
+    feed_forward: nn.Sequential
+
+    def forward(
+        self, x: Tensor, causal: bool = False, return_attention: bool = False
+    ) -> tuple[Tensor, HeadActivations | None]:
+        found, activations = self.attention(x, causal=causal, return_attention=return_attention)
+        return self.finish(x + self.drop(found)), activations
 
 
-def make_flawed(recipe):
-    """The judge of a recipe, untrained."""
-    model = make_judge(recipe)
+def make_flawed(recipe: FlawedRecipe) -> Classifier:
+    """The classifier of a recipe, untrained."""
+    model = make_classifier(recipe)
     if recipe.homework:
-        shape = {name: model.shape[name] for name in ("width", "heads", "hidden")}
-        positions = [block.attention.positions for block in model.blocks]
-        model.blocks = nn.ModuleList(PostNormBlock(**shape, positions=each) for each in positions)
-        model.norm = nn.Identity()  # each block ends with one
+        sizes = {name: model.shape[name] for name in ("d_model", "n_heads", "d_ff")}
+        encodings = [cast(Encoding, cast(Block, block).attention.positions) for block in model.blocks]
+        model.blocks = nn.ModuleList(PostNormBlock(**sizes, positions=encoding) for encoding in encodings)
+        model.register_module("norm", nn.Identity())  # each block ends with one
     if recipe.frozen:
-        model.positions.table.requires_grad_(False)
+        cast(Learned, model.positions).table.requires_grad_(False)
     return model
 
 
-def train_flawed(recipe, folder=None, progress=True):
+def train_flawed(recipe: FlawedRecipe, folder: Path | None = None, progress: bool = True) -> Classifier:
     """The trained model. A finished run of the same recipe is loaded."""
     folder = folder or RESULTS / "runs" / recipe.name
     torch.manual_seed(recipe.seed)
     model = make_flawed(recipe)
-    parts = make_batches(recipe), judge_loss, validate_on(split_items("validation"))
+    parts = make_batches(recipe), classifier_loss, validate_on(split_items("validation"))
     if recipe.homework:
         return train_as_homework(model, recipe, *parts, folder, progress)
-    train(model, recipe, *parts, folder, progress=progress)
+    fit(model, recipe, *parts, folder, progress=progress)
     return model
 
 
-def train_and_examine(variant, **fields):
-    """One row: train a flawed judge; its scores on the test items, and on the exact sets of every length."""
+def train_and_examine(variant: str, **fields: Any) -> dict[str, Any]:
+    """One row: train a flawed classifier; its scores on the test items, and on the exact sets of every length."""
     model = train_flawed(FlawedRecipe(**fields), progress=False)
-    inside = examine(model, grouped_test_items().values())
-    return {**{f"test {name}": value for name, value in inside.items()}, "rows": evaluate(model, exact_sets())}
+    inside = {f"test {name}": value for name, value in examine(model, grouped_test_items().values()).items()}
+    return {**inside, "model": model_hash(model), "rows": evaluate(model, exact_sets())}
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="python -m problem2.flawed", description=__doc__.splitlines()[0])
+def flawed_tables(examined: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The tables that are published, from the rows of the runs."""
+    return dict(zip(published.FLAWED, split_rows(examined, ["variant", "seed"]), strict=True))
+
+
+def in_short(trained: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Accuracies: a row for each training, a column for the test items and for each length."""
+    by_length = rows.pivot(index=["variant", "seed"], columns="length", values="accuracy")
+    return pd.concat([trained.set_index(["variant", "seed"])["test accuracy"], by_length], axis=1)
+
+
+def main() -> None:
+    parser = Parser(prog="python -m problem2.flawed", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--publish", action="store_true", help="write to problem2/published what the notebook reads")
-    folder = PUBLISHED if parser.parse_args().publish else RESULTS / "sweep"
+    publish = parser.parse_args().publish
+    folder = published.FOLDER if publish else RESULTS / "sweep"
     with one_sentence(parser.prog):
-        table = run_grid(train_and_examine, configurations(FlawedRecipe, VARIANTS), RESULTS / "grid")
-    trainings, rows = split_rows(table, ["variant", "seed"])
-    write_table(trainings, folder / "flawed.csv")
-    write_table(rows, folder / "flawed_evaluated.csv")
-    shown = rows.pivot(index=["variant", "seed"], columns="length", values="accuracy")
-    print(pd.concat([trainings.set_index(["variant", "seed"])["test accuracy"], shown], axis=1).to_string())
+        rows, seeds = recipe_rows(FlawedRecipe, VARIANTS), published.table("flawed")["seed"].nunique()
+        if publish:  # told before the runs rather than after them
+            check_publishable(QUICK, pd.DataFrame(rows).assign(code=""), seeds)
+        examined = run_grid(train_and_examine, rows, RESULTS / "grid")
+        tables = flawed_tables(examined)
+        if publish:
+            check_publishable(QUICK, examined, seeds)
+            with staged(folder) as stage:
+                published.write_tables(tables, stage)
+        else:
+            published.write_tables(tables, folder)
+    print(in_short(*tables.values()).to_string())
     print(f"tables in {folder}")
 
 

@@ -40,6 +40,16 @@ def test_without_the_install_the_first_cell_says_what_to_run(path, monkeypatch):
         exec(python_of(code_cells(path)[0].source), {})
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_the_code_of_a_caption_is_collapsed(path):
+    """And whatever makes a caption is marked as one."""
+    for cell in code_cells(path):
+        caption = "Markdown(" in cell.source and re.search(r"\*\*(Figure|Table)s? \d", cell.source)
+        hidden = cell.metadata.get("jupyter", {}).get("source_hidden", False)
+        assert not caption or "caption" in cell.metadata.get("tags", []), cell.source
+        assert hidden == ("caption" in cell.metadata.get("tags", [])), cell.source
+
+
 def test_no_number_stands_in_the_text_that_is_not_computed():
     """Decimal fractions belong to results, and results are printed by cells."""
     for path in NOTEBOOKS:

@@ -1,0 +1,140 @@
+"""The mistakes of the reports in problem 2 are the ones that they are said to be."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import torch
+
+from problem1.shared.homework import recipe_rows
+from problem1.shared.storage import model_hash
+from problem2 import flawed, published
+from problem2.train import make_batches
+
+TINY = {"shape": "small", "steps": 2, "evaluate_every": 1, "batch_size": 8}
+
+
+def test_a_frozen_table_stays_as_it_was_drawn(tmp_path):
+    recipe = flawed.FlawedRecipe(encoding="learned", frozen=True, steps=6, evaluate_every=3)
+    torch.manual_seed(recipe.seed)
+    drawn = flawed.make_flawed(recipe)
+    trained = flawed.train_flawed(recipe, tmp_path, progress=False)
+    assert torch.equal(trained.positions.table, drawn.positions.table)
+    assert not torch.equal(trained.embedding.weight, drawn.embedding.weight)
+
+
+def test_a_homework_classifier_is_post_norm_and_sees_positions(tmp_path):
+    fields = {**flawed.VARIANTS["homework, sinusoidal"], **TINY}
+    classifier = flawed.train_flawed(flawed.FlawedRecipe(**fields), tmp_path, progress=False)
+    tokens = torch.arange(16)[None]
+    assert classifier.shape["encoding"] == "sinusoidal" and isinstance(classifier.blocks[0], flawed.PostNormBlock)
+    assert isinstance(classifier.norm, torch.nn.Identity)
+    assert not torch.equal(classifier(tokens).logits, classifier(tokens.flip(1)).logits)
+
+
+def test_the_homework_trains_whole_epochs():
+    """Batches of one length each: a few more than 10,000 / 64."""
+    recipe = flawed.FlawedRecipe(**flawed.HOMEWORK)
+    batches = make_batches(recipe)
+    assert recipe.evaluate_every == flawed.EPOCH and recipe.steps == 30 * flawed.EPOCH
+    sizes = [len(batches(step).tokens) for step in range(flawed.EPOCH)]
+    assert sum(sizes) == 10_000 and max(sizes) <= 64
+
+
+def test_a_row_names_its_model_and_the_tables_are_made_of_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(flawed, "RESULTS", tmp_path)
+    fields = {"seed": 1, **flawed.VARIANTS["frozen, learned"], **TINY}
+    row = flawed.train_and_examine("frozen, learned", **fields)
+    model = flawed.train_flawed(flawed.FlawedRecipe(**fields), progress=False)
+    assert row["model"] == model_hash(model) and [part["length"] for part in row["rows"]] == [
+        8,
+        12,
+        16,
+        32,
+        64,
+        128,
+        256,
+    ]
+    declared = next(each for each in recipe_rows(flawed.FlawedRecipe, flawed.VARIANTS) if each["seed"] == 1)
+    tables = flawed.flawed_tables(pd.DataFrame([{**declared, **row, "code": "a"}]))
+    assert tuple(tables) == published.FLAWED
+    assert set(tables["flawed"]) == {*published.table("flawed"), "model", "code"}
+    assert list(tables["flawed_evaluated"]) == list(published.table("flawed_evaluated"))
+    assert flawed.in_short(*tables.values()).loc[("frozen, learned", 1), 256] == row["rows"][-1]["accuracy"]
+
+
+# --- the committed tables --------------------------------------------------------------------------------------------
+
+
+def test_the_table_holds_every_variant_and_seed():
+    table = published.table("flawed").fillna({"options": ""})
+    expected = recipe_rows(flawed.FlawedRecipe, flawed.VARIANTS)
+    assert [row["seed"] for row in expected] == [0, 1, 2] * len(flawed.VARIANTS)
+    fields = [name for name in expected[0] if name not in ("steps", "evaluate_every")]  # these rows: 156 steps an epoch
+    assert table[fields].to_dict("records") == [{name: row[name] for name in fields} for row in expected]
+
+
+# --- publishing ------------------------------------------------------------------------------------------------------
+
+
+def tables_in(folder):
+    return {file.name: file.read_bytes() for file in folder.glob("*.csv")}
+
+
+def test_a_quick_look_is_not_published():
+    before, command = tables_in(published.FOLDER), [sys.executable, "-m", "problem2.flawed", "--publish"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "QUICK": "1"}, timeout=100)
+    assert done.returncode == 1 and done.stderr == (
+        "python -m problem2.flawed: a quick look is not published; run without QUICK.\n"
+    )
+    assert tables_in(published.FOLDER) == before
+
+
+@pytest.fixture
+def publish(monkeypatch, tmp_path):
+    """Run the command on three rows; returns what it has changed in a copy of what is published."""
+    folder = tmp_path / "published"
+    shutil.copytree(published.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(published, "FOLDER", folder)
+    before = tables_in(folder)
+
+    def run(seeds, codes):
+        scored = [{"length": 8, "accuracy": 0.5}]
+        rows = {"variant": "frozen, learned", "seed": seeds, "test accuracy": 1.0, "code": codes, "rows": [scored] * 3}
+        monkeypatch.setattr(flawed, "run_grid", lambda *_: pd.DataFrame(rows))
+        monkeypatch.setattr(sys, "argv", ["flawed", "--publish"])
+        flawed.main()
+
+    def changed():
+        return {name for name, content in tables_in(folder).items() if before.get(name) != content}
+
+    run.changed = changed
+    return run
+
+
+def test_a_whole_study_takes_the_place_of_the_one_before(publish):
+    publish([0, 1, 2], ["a"] * 3)
+    assert publish.changed() == {"flawed.csv", "flawed_evaluated.csv"}
+
+
+@pytest.mark.parametrize(("seeds", "codes", "sentence"), [([0, 1, 2], "aab", "code"), ([0, 1, 1], "aaa", "seeds")])
+def test_rows_that_do_not_belong_together_are_not_published(publish, seeds, codes, sentence):
+    with pytest.raises(SystemExit, match=f"python -m problem2.flawed: .*{sentence}"):
+        publish(seeds, list(codes))
+    assert publish.changed() == set()
+
+
+def test_a_failure_while_writing_leaves_what_is_published_as_it_was(publish, monkeypatch):
+    write = published.write_tables
+
+    def fail(tables, stage):
+        write({"flawed": tables["flawed"]}, stage)
+        raise RuntimeError("out of disk")
+
+    monkeypatch.setattr(published, "write_tables", fail)
+    with pytest.raises(RuntimeError, match="out of disk"):
+        publish([0, 1, 2], ["a"] * 3)
+    assert publish.changed() == set()

@@ -1,0 +1,232 @@
+"""Figures of problem 2: drawn from published tables and classifiers, and readable."""
+
+import itertools
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib.text import Text
+
+from problem1.shared.statistics import paired_comparisons
+from problem2 import analysis, plots, published
+from problem2.analysis import evaluated, over_seeds, with_intervals
+from problem2.certificate import Tables
+from problem2.encodings import ASSIGNED, ENCODINGS, make_encoding
+from problem2.evaluation import new_group
+
+LABELS = {encoding.label for encoding in ENCODINGS.values()}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def classifiers():
+    return {name: published.published_classifier(name) for name in ENCODINGS}
+
+
+# --- every figure ----------------------------------------------------------------------------------------------------
+
+
+def exact():
+    return evaluated("augmented", set="exact")
+
+
+def draw_curves(classifiers):
+    return plots.curves(over_seeds(exact(), ["name", "length"]), ASSIGNED, plots.class_shares(exact()))
+
+
+def draw_panels(classifiers):
+    rows = {study: evaluated(study, set="exact") for study in ("plain", "augmented")}
+    tables = {study: with_intervals(part, ["name", "length"], "balanced accuracy") for study, part in rows.items()}
+    return plots.panels(tables, band=("low", "high"))
+
+
+def draw_controls(classifiers):
+    rows = evaluated("augmented", set="new", length=[8, 16, 32, 256])
+    return plots.controls(over_seeds(rows, ["name", "corruption", "length"], "balanced accuracy"))
+
+
+def draw_comparison_matrix(classifiers):
+    rows = {f"length {length}": evaluated("augmented", set="exact", length=length) for length in (16, 256)}
+    return plots.comparison_matrix({title: paired_comparisons(part) for title, part in rows.items()})
+
+
+def draw_factors(classifiers):
+    easy, hard = (
+        over_seeds(evaluated("augmented", set="new", corruption=corruption), ["name", "length"], "balanced accuracy")
+        for corruption in ("swaps", "adjacent")
+    )
+    return plots.factors(easy, hard, [16, 64, 256])
+
+
+def draw_accuracy_by_shift(classifiers):
+    rows = evaluated("augmented", None, set="exact", name=["learned", "rope"], length=[32, 256])
+    rows = analysis.with_position_shift(rows)
+    table = over_seeds(rows, ["name", "policy", "length", "shift"], "balanced accuracy")
+    return plots.accuracy_by_shift(table.assign(label=table["name"] + ", " + table["policy"]))
+
+
+def draw_learned_table(classifiers):
+    before, after = analysis.rows_before_and_after(analysis.live_recipe("learned"), classifiers["learned"])
+    return plots.learned_table(before, after, 16)
+
+
+def draw_sequences(classifiers):
+    cases = analysis.mistakes(classifiers["sinusoidal"], new_group("swaps", 32), 5)
+    return plots.sequences(cases, "Sinusoidal, length 32")
+
+
+def draw_token_logits(classifiers):
+    generator = np.random.default_rng(0)
+    return plots.token_logits(Tables(*(generator.normal(size=(100,) * axes) for axes in (2, 3, 2))))
+
+
+def draw_by_difference(classifiers):
+    table = analysis.attention_by_difference(classifiers["causal"], [16, 32], sequences=5)
+    return plots.by_difference(table, "NoPE, causal: first layer")
+
+
+FIGURES = {  # figure: what can be read in it
+    draw_curves: {"length", "accuracy", "trained", 'always answers "sorted"', "sinusoidal", "learned", "none"},
+    draw_panels: {"balanced accuracy", "plain", "augmented", *LABELS},
+    draw_controls: {"balanced accuracy", "swaps", "adjacent", "half-rotated", *LABELS},
+    draw_comparison_matrix: {"length 16", "length 256", *LABELS},
+    draw_factors: {"balanced accuracy", "assignment's sets", "hard test", "causal"},
+    draw_accuracy_by_shift: {"balanced accuracy", "learned, clamp", "rope, interpolate", "rope, log-length scaling"},
+    lambda classifiers: plots.encoding_pictures(classifiers): {"key position", "query position", "added", *LABELS},
+    draw_learned_table: {"as initialised", "after training", "how far each row moved"},
+    lambda classifiers: plots.position_terms(classifiers["sinusoidal"]): {"query position t", "key position s"},
+    lambda classifiers: plots.bias_by_distance(classifiers["t5"]): {"bias added to the logit", "head 3"},
+    draw_by_difference: {"head 0", "head 3", "16", "32", "NoPE, causal: first layer"},
+    draw_sequences: {"Sinusoidal, length 32"},
+    lambda classifiers: plots.cost(published.table("cost")): {"length", "window 1, measured", "1024"},
+    draw_token_logits: {"first token", "last token", "logit (red: rejects, blue: accepts)"},
+}
+
+
+def shown(figure):
+    """The texts that are seen; tick labels outside of the axes are not."""
+    return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+
+
+def overlapping_ticks(figure):
+    """Pairs of neighbouring tick labels that run into each other; turned ones are left out: their boxes say little."""
+    found = []
+    for axes in figure.findobj(plt.Axes):
+        if not axes.axison:
+            continue
+        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            low, high = sorted(limits)
+            labels = [t.label1 for t in axis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_visible()]
+            labels = [label for label in labels if label.get_text() and not label.get_rotation()]
+            boxes = [label.get_window_extent() for label in labels]
+            pairs = itertools.pairwise(zip(labels, boxes, strict=True))
+            found += [(a.get_text(), b.get_text()) for (a, one), (b, other) in pairs if one.overlaps(other)]
+    return found
+
+
+@pytest.mark.parametrize(("draw", "words"), FIGURES.items())
+def test_a_figure_is_labelled_and_can_be_read(draw, words, classifiers):
+    figure = draw(classifiers)
+    figure.canvas.draw()
+    texts = shown(figure)
+    assert words <= {text.get_text() for text in texts}
+    assert min(text.get_fontsize() for text in texts) >= 7
+    assert overlapping_ticks(figure) == []
+
+
+def test_every_figure_is_drawn_here():
+    figures = {
+        name
+        for name, value in vars(plots).items()
+        if getattr(value, "__annotations__", {}).get("return") is plots.Figure
+    }
+    drawn = {name for draw in FIGURES for name in draw.__code__.co_names}
+    assert figures == drawn & figures and len(figures) == len(FIGURES)
+
+
+def test_ticks_that_run_into_each_other_are_found():
+    figure, axes = plt.subplots(figsize=(2, 2))
+    axes.set_xticks([0, 0.1, 1], ["a long label", "another one", "far"])
+    figure.canvas.draw()
+    assert overlapping_ticks(figure) == [("a long label", "another one")]
+
+
+# --- single figures --------------------------------------------------------------------------------------------------
+
+
+def example_table():
+    rows = {
+        "name": ["learned"] * 4 + ["none"] * 4,
+        "seed": [0, 0, 1, 1] * 2,
+        "length": [32, 64] * 4,
+        "accuracy": [0.9, 1.0, 0.7, 1.0, 0.454, 0.514, 0.454, 0.6],
+        "constant prediction": [False] * 4 + [True, True, True, False],
+    }
+    return over_seeds(pd.DataFrame(rows), ["name", "length"])
+
+
+def test_encodings_have_colours_of_their_own():
+    assert len({plots.colour_of(name) for name in ENCODINGS}) == len(ENCODINGS)
+
+
+def test_hollow_markers_stand_where_every_seed_has_a_constant_prediction():
+    axes = plots.curves(example_table(), ["learned", "none"], {32: 0.454, 64: 0.514}).axes[0]
+    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert [line.get_xdata().tolist() for line in hollow] == [[32]]
+
+
+def test_descents_are_framed():
+    cases = pd.DataFrame(
+        {"sequence": [[1, 5, 3, 4, 2], [1, 2, 3, 4, 5]], "is sorted": [False, True], "logit": [1.0, -2]}
+    )
+    axes = plots.sequences(cases, "two").axes[0]
+    assert [(round(p.get_x() + 0.46), round(p.get_y() + 0.44)) for p in axes.patches] == [(1, 0), (3, 0)]
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_what_attention_sees_depends_on_the_distance_for_relative_encodings(name):
+    encoding = make_encoding(name, 16, 2).eval()
+    seen = plots.seen_by_attention(encoding, 20)
+    assert seen.shape == (20, 20) and np.isnan(seen[0, 1]) == (name == "causal")
+    if name not in ("learned", "randomized", "sinusoidal", "causal"):
+        assert np.allclose(seen[1:, 1:], seen[:-1, :-1], atol=1e-4)
+
+
+def test_the_slices_of_the_token_logits_are_those_of_the_tables():
+    values = np.arange(100)
+    middle = values[:, None, None] + 100.0 * values[:, None] + 10_000 * values
+    panels = plots.token_logits(Tables(np.zeros((100, 100)), middle, np.ones((100, 100)))).axes
+    assert (panels[2].images[0].get_array() == middle[50]).all()
+    assert (panels[3].images[0].get_array() == middle[:, :, 50]).all()
+
+
+def test_a_band_shows_what_it_is_asked_to_show():
+    table = example_table().assign(low=0.2, high=0.3)
+    for band, ends in ((("min", "max"), (0.7, 1.0)), (("low", "high"), (0.2, 0.3))):
+        (learned,) = (a for a in plots.panels({"all": table}, band=band).axes if a.get_title() == "learned")
+        heights = learned.collections[0].get_paths()[0].vertices[:, 1]
+        assert (heights.min(), heights.max()) == pytest.approx(ends)
+
+
+def test_comparisons_are_signed_by_row_and_faint_where_chance_explains_them():
+    table = pd.DataFrame({"first": ["none"], "second": ["rope"], "difference": [-0.25], "q": [0.01]})
+    for q, faint in ((0.01, False), (0.2, True)):
+        axes = plots.comparison_matrix({"plain": table.assign(q=q)}).axes[0]
+        assert [text.get_text() for text in axes.texts] == ["-.25", "+.25"]  # none against rope, rope against none
+        assert all((text.get_color() == "lightslategrey") == faint for text in axes.texts)
+        assert (axes.collections[0].get_array() == 0).all() == faint
+
+
+def test_the_picture_of_a_bias_is_that_of_its_buckets(classifiers):
+    axes = plots.bias_by_distance(classifiers["t5"], farthest=20).axes[0]
+    encoding = classifiers["t5"].positions
+    for line, bias in zip(axes.lines, encoding.bias_table.detach(), strict=True):
+        expected = bias[encoding.bucket(torch.arange(-20, 21))]
+        assert np.allclose(line.get_ydata(), expected.numpy())
