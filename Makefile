@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800 -p no:xdist
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder  # the cells of a notebook stay together
 
 .PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks bench clean
 
@@ -20,7 +21,8 @@ help:  # list these targets
 report: $(READY)  # run the notebooks and make report.pdf; also QUICK=1, CODE=1, NOTEBOOKS="problem1 problem2"
 	$(BIN)/python notebooks/tools/run.py $(NOTEBOOKS) $(if $(filter-out 0,$(CODE)),--code)
 
-test: lint types unit nbval  # everything that can be checked in minutes
+test: lint types  # everything that can be checked in minutes
+	$(BIN)/python -m pytest $(PARALLEL) $(NBVAL) tests notebooks
 
 lint: $(READY)  # style and formatting
 	$(BIN)/ruff check .
@@ -30,10 +32,10 @@ types: $(READY)  # do the types of all signatures fit together?
 	$(BIN)/mypy
 
 unit: $(READY)  # the unit tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest $(PARALLEL) tests
 
 nbval: $(READY)  # do the notebooks still print what is stored in them?
-	$(BIN)/python -m pytest $(NBVAL) notebooks
+	$(BIN)/python -m pytest $(PARALLEL) $(NBVAL) notebooks
 
 nbval-matrix: $(READY)  # and on other machines? One core, two cores, again, another CPU's arithmetic; takes long
 	$(BIN)/python notebooks/tools/nbval_matrix.py $(NOTEBOOKS)

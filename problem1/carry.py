@@ -92,8 +92,9 @@ def minimal_pairs(
             keep &= a[:, column - 1] + b[:, column - 1] != 9
         if through_nine:
             keep &= a[:, column] + b[:, column] == 9
-        place = 10 ** np.arange(digits - 1, -1, -1)
-        numbers = np.stack([a @ place, b @ place, a @ place, other @ place], axis=1)
+        place_value = 10 ** np.arange(digits - 1, -1, -1)
+        a, b, other = (digits_of @ place_value for digits_of in (a, b, other))
+        numbers = np.stack([a, b, a, other], axis=1)
         kept.append(numbers[keep & (numbers >= low).all(1)])
     numbers = np.concatenate(kept)[:count]
     return numbers[:, :2], numbers[:, 2:]
@@ -162,9 +163,9 @@ def attention_by_sum(model: Adder, pairs: np.ndarray, name: Head) -> pd.DataFram
     rows = []
     for digit_sum in np.unique(tens):
         chosen = weights[tens == digit_sum]
-        for place, column in columns.items():
+        for attended, column in columns.items():
             share = chosen[:, [column, digits + 1 + column]].sum(1)
-            rows.append({"digit sum": digit_sum, "attends to": place, "pairs": len(chosen), **mean_interval(share)})
+            rows.append({"digit sum": digit_sum, "attends to": attended, "pairs": len(chosen), **mean_interval(share)})
     return pd.DataFrame(rows)
 
 
@@ -194,12 +195,12 @@ def carry_probes(model: Adder, train_pairs: np.ndarray, test_pairs: np.ndarray) 
     labels = [carries_in(pairs, digits) for pairs in (train_pairs, test_pairs)]
     for column, digit in enumerate(column_names(digits)[:-1]):
         y_train, y_test = (label[:, column] for label in labels)
-        for (place, point), (x_train, x_test) in zip(
+        for (stream, point), (x_train, x_test) in zip(
             PROBE_POINTS, zip(*(probe_inputs(record, column, digits) for record in records), strict=True), strict=True
         ):
             probe = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2_000)).fit(x_train, y_train)
             interval = mean_interval(probe.predict(x_test) == y_test)
-            rows.append({"digit": digit, "read at": place, "point": point, "accuracy": float(interval["mean"])})
+            rows.append({"digit": digit, "read at": stream, "point": point, "accuracy": float(interval["mean"])})
             rows[-1] |= {"low": float(interval["low"]), "high": float(interval["high"])}
             rows[-1] |= {"constant": float(max(y_test.mean(), 1 - y_test.mean()))}
     return pd.DataFrame(rows)

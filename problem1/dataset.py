@@ -102,8 +102,8 @@ def overlap_table(digits: int = 3, train_size: int | None = None) -> pd.DataFram
 
 def carries_in(pairs: np.ndarray, digits: int = 3) -> np.ndarray:
     """(N, digits + 1) booleans: does a carry arrive in this column of the answer? Most significant column first."""
-    place = 10 ** np.arange(digits, -1, -1)  # what a 1 is worth in each column
-    return (pairs[:, :1] % place + pairs[:, 1:] % place) >= place
+    place_value = 10 ** np.arange(digits, -1, -1)
+    return (pairs[:, :1] % place_value + pairs[:, 1:] % place_value) >= place_value
 
 
 def carry_facts(pairs: np.ndarray, digits: int = 3) -> pd.DataFrame:

@@ -276,11 +276,11 @@ def probes(table: pd.DataFrame) -> Figure:
         rows = table[table["digit"] == digit]
         labels = list(dict.fromkeys(rows["read at"] + ", " + rows["point"]))
         for (model, part), colour in zip(rows.groupby("model", sort=False), ["#c44e52", "#888888"], strict=True):
-            for _, place in part.groupby("read at", sort=False):
-                x = [labels.index(f"{at}, {point}") for at, point in zip(place["read at"], place["point"], strict=True)]
+            for _, stream in part.groupby("read at", sort=False):
+                x = [labels.index(label) for label in stream["read at"] + ", " + stream["point"]]
                 name = model if x[0] == 0 else None
                 axes.errorbar(
-                    x, place["accuracy"], yerr=error_bars(place, "accuracy"), fmt="o-", ms=4, color=colour, label=name
+                    x, stream["accuracy"], yerr=error_bars(stream, "accuracy"), fmt="o-", ms=4, color=colour, label=name
                 )
         axes.axhline(rows["constant"].iloc[0], ls=":", color="black", lw=1, label="constant guess")
         axes.axvline(2.5, color="black", lw=0.6)

@@ -50,15 +50,16 @@ def add_recipe_options(parser: argparse.ArgumentParser, recipe_class: type[Recip
     """One command-line option for each field of a recipe, so that a new field needs no further line. What its value may
     be is checked by the recipe."""
     for entry in fields(recipe_class):
-        name, default, kind, words = "--" + entry.name.replace("_", "-"), entry.default, entry.type, entry.metadata
+        name, words = "--" + entry.name.replace("_", "-"), entry.metadata
+        default, value_type = entry.default, entry.type
         shown = f"{words['help']} (default {default if default != '' else 'none'})"
-        if kind is bool:
+        if value_type is bool:
             shown = f"{words['help']} (default {'yes' if default else 'no'})"
             parser.add_argument(name, default=default, type=parse_bool, metavar="yes|no", help=shown)
         elif words["choices"]:
             parser.add_argument(name, default=default, metavar="|".join(words["choices"]), help=shown)
         else:
-            metavar, parse = PARSERS[kind]
+            metavar, parse = PARSERS[value_type]
             parser.add_argument(name, default=default, type=parse, metavar=metavar, help=shown)
 
 

@@ -3,9 +3,7 @@
 import functools
 import itertools
 import json
-import os
 import shutil
-import subprocess
 import sys
 from dataclasses import asdict
 
@@ -262,13 +260,12 @@ def test_a_failure_at_the_end_leaves_what_is_published_as_it_was(publish, folder
     assert not [file for file in folder.parent.iterdir() if file.name not in ("published", "results")]
 
 
-def test_a_quick_look_is_not_published():
+def test_a_quick_look_is_not_published(monkeypatch, capsys):
     before = contents(published.FOLDER)
-    command = [sys.executable, "-m", "problem2.sweep", "--publish"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "QUICK": "1"}, timeout=100)
-    assert done.returncode == 1 and done.stderr == (
-        "python -m problem2.sweep: a quick look is not published; run without QUICK.\n"
-    )
+    monkeypatch.setattr(sweep, "QUICK", True)
+    monkeypatch.setattr(sweep, "run_grids", None)  # it is told before anything runs
+    text, _ = sentence(monkeypatch, capsys, "--publish")
+    assert text == "python -m problem2.sweep: a quick look is not published; run without QUICK."
     assert contents(published.FOLDER) == before
 
 

@@ -145,5 +145,7 @@ def test_make_help_has_a_line_for_every_target(tmp_path):
 def test_make_test_runs_every_check(tmp_path):
     (tmp_path / ".venv").mkdir()
     commands = make(tmp_path, "--dry-run", "--assume-old=.venv/.ready", "test")
-    for command in ("ruff check .", "ruff format --check .", "/mypy\n", "pytest -n 2", "pytest --nbval"):
+    for command in ("ruff check .", "ruff format --check .", "/mypy\n", " tests notebooks"):
         assert command in commands
+    for option in ("-n 2", "--dist loadfile", "--nbval "):
+        assert option in commands
