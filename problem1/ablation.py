@@ -1,7 +1,7 @@
 """What happens when heads are removed: one at a time, in pairs, one after the other, and what gradients say.
 
-Answers are scored free-running. Removing heads never repeats the work before them: a recorded run is resumed right
-after the first removed head. A removed head gives zeros, or, with `patches`, its mean output.
+Answers are scored free-running. Single heads, pairs and greedy steps do not repeat the work before them: a recorded run
+is resumed right after the first removed head. A removed head gives zeros, or, with `patches`, its mean output.
 """
 
 from collections.abc import Sequence

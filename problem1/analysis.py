@@ -20,7 +20,7 @@ from problem1.shared.settings import quick
 from problem1.shared.storage import model_hash, save_figure, write_json
 from problem1.shared.training import Log
 from problem1.specialization import example_pairs, head_specialization
-from problem1.train import RESULTS, unseen_pairs
+from problem1.train import RESULTS, AdderRecipe, recipe_of, unseen_pairs
 
 
 def write_deliverables(
@@ -66,11 +66,13 @@ def main() -> None:
     with one_sentence(parser.prog):
         log: Log | dict[str, Any]
         model, log = published_adder()
+        recipe = AdderRecipe()
         if arguments.weights:
             model, log = load_adder(arguments.weights), {"weights": str(arguments.weights)}
+            recipe = recipe_of(arguments.weights)
         if model.shape["digits"] != 3:
             raise UserError(f"{arguments.weights} adds {model.shape['digits']}-digit numbers; the assignment's have 3.")
-        test, validation = unseen_pairs("test"), unseen_pairs("validation")
+        test, validation = unseen_pairs("test", recipe), unseen_pairs("validation", recipe)
         ablation = ablate_heads(model, test, validation)
         pruning = prunable_summary(model, ablation, test, validation)
         for file in write_deliverables(model, log, ablation, head_specialization(model, test), pruning):

@@ -71,8 +71,8 @@ class PostNormBlock(PostNorm, Block):
         return_attention: bool = False,
     ) -> tuple[Tensor, HeadActivations | None]:
         reads = memory if self.kind == "cross" else None
-        found, heads = self.attention(x, reads, self.kind == "self", gate, patch, return_attention)
-        return self.finish(x + self.drop(found)), heads
+        found, activations = self.attention(x, reads, self.kind == "self", gate, patch, return_attention)
+        return self.finish(x + self.drop(found)), activations
 
 
 def post_norm_adder() -> Adder:

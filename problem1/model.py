@@ -43,8 +43,8 @@ class Block(nn.Module):
         return_attention: bool = False,
     ) -> tuple[Tensor, HeadActivations | None]:
         reads = memory if self.kind == "cross" else None
-        found, heads = self.attention(self.norm(x), reads, self.kind == "self", gate, patch, return_attention)
-        return self.finish(x + found), heads
+        found, activations = self.attention(self.norm(x), reads, self.kind == "self", gate, patch, return_attention)
+        return self.finish(x + found), activations
 
     def finish(self, x: Tensor) -> Tensor:
         return x if self.feed_forward is None else x + self.feed_forward(x)
@@ -106,10 +106,10 @@ class Adder(nn.Module):
             patch = None if patches is None else patches[site]
             if record is not None:
                 record.streams.append(x)
-            x, heads = self.blocks[site](x, memory, gate, patch, return_attention=record is not None)
+            x, activations = self.blocks[site](x, memory, gate, patch, return_attention=record is not None)
             if record is not None:
-                record.attention.append(heads.weights)
-                record.head_outputs.append(heads.outputs)
+                record.attention.append(activations.weights)
+                record.head_outputs.append(activations.outputs)
         return x
 
     def encode(

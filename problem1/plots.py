@@ -1,4 +1,4 @@
-"""Tables and weights -> figures. Every function returns its figure; none shows or writes anything."""
+"""Tables and weights -> figures. Whatever draws one returns it; nothing is shown or written here."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

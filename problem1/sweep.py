@@ -32,7 +32,9 @@ from problem1.train import RESULTS, AdderRecipe, headline_accuracy, never_traine
 SEEDS = range(10)  # of the published recipe
 FIRST_SEEDS = SEEDS[:5]  # fixed before anything was trained: of the other recipes, and one of them is published
 
-RECIPES: dict[str, dict[str, Any]] = {  # in the order in which they were tried; only the length changed
+RECIPES: dict[
+    str, dict[str, Any]
+] = {  # in the order in which they were tried; before "online", only the length changed
     "4,000 steps": {"steps": 4_000},
     "5,200 steps": {"steps": 5_200},
     "published": {},
@@ -46,7 +48,7 @@ SHOWN = ["recipe", "seed", "steps", "validation loss", "test accuracy", "wrong",
 
 
 def trainings(seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """One for each training, with every field of its recipe: a row on disk is used only if nothing has changed."""
+    """One for each training, with every field of its recipe: a row on disk is used only if none of them has changed."""
     counts = {"published": len(seeds), "online": 3}
     return [
         {"recipe": name, **asdict(AdderRecipe(seed=seed, **options))}

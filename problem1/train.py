@@ -23,6 +23,7 @@ from problem1.model import Adder
 from problem1.shared.commands import Parser, add_recipe_options, one_sentence, parse_path, recipe_from
 from problem1.shared.errors import UserError
 from problem1.shared.settings import quick, results_folder
+from problem1.shared.storage import load_tensors
 from problem1.shared.training import Log, Recipe, fit, option
 
 RESULTS = results_folder(__file__)
@@ -67,6 +68,15 @@ def shown_pairs(recipe: AdderRecipe) -> np.ndarray:
 def never_trained(pairs: np.ndarray, recipe: AdderRecipe) -> np.ndarray:
     """Which pairs the training has not shown; with swapped operands a pair counts as shown in either order."""
     return ~contains(shown_pairs(recipe), pairs, either_order=recipe.swap_operands)
+
+
+def recipe_of(path: str | Path) -> AdderRecipe:
+    """The recipe in the header of a file of weights; of a file without one, the published recipe."""
+    fields = load_tensors(path)[1].get("recipe")
+    try:
+        return AdderRecipe(**fields) if fields else AdderRecipe()
+    except TypeError:
+        raise UserError(f"{path} is of another version: its header has the recipe {fields}.") from None
 
 
 def unseen_pairs(split: str, recipe: AdderRecipe | None = None) -> np.ndarray:

@@ -231,7 +231,8 @@ def write_deliverables(live: Mapping[str, tuple[Classifier, Log]], folder: Path 
     write_json(files[-1], results)
     learned = live["learned"][0]
     before, after = rows_before_and_after(live_recipe("learned"), learned)
-    classifiers = {name: published.published_classifier(name) for name in ENCODINGS}
+    known = [name for name in ENCODINGS if name in published.published_encodings()]  # a new one is not yet
+    classifiers = {name: published.published_classifier(name) for name in known}
     figures = {
         "extrapolation_curves": plots.curves(over_seeds(rows, ["name", "length"]), ASSIGNED, plots.class_shares(rows)),
         "encoding_comparison": plots.encoding_pictures(classifiers),

@@ -13,8 +13,13 @@ it a walk of (b): from its first pair of neighbours to its last, each step one a
 together are necessary and sufficient.
 
 The tables hold an interval for each logit (see rounding.py), in which lie the exact value and that of any evaluation in
-float64. (a) is shown for the lower ends and (b) for the upper ends: a proof for real numbers. How far float32 is from
-them is sampled.
+float64. (a) is shown for the lower ends and (b) for the upper ends: a proof for real numbers. In float32 the forward
+pass is run on every pair and triple as well, and must stay far from the margin; on longer sequences, where sums may be
+taken in another order, it is sampled.
+
+What is certified is a file of weights, read by the code as it is written, in a process of its own: that is what the
+command does. In a process that somebody has tampered with, `check_form` refuses what it can see; what was replaced
+before this module was imported, or inside torch, it cannot see.
 """
 
 import copy
@@ -22,8 +27,8 @@ import itertools
 import sys
 import time
 import types
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -36,13 +41,16 @@ from problem1.shared.attention import Attention, Positions
 from problem1.shared.commands import Parser, one_sentence, parse_path
 from problem1.shared.errors import UserError
 from problem1.shared.training import one_thread
+from problem2 import dataset as dataset_module
+from problem2 import encodings as encodings_module
+from problem2 import model as model_module
 from problem2.dataset import in_order
 from problem2.encodings import ClippedBias, Encoding, NoEncoding, Shaw
 from problem2.model import Block, Classifier, check_untouched, load_classifier
 from problem2.published import CERTIFIED
 from problem2.rounding import bounded_tables
 
-ENCODINGS = (Shaw, ClippedBias, NoEncoding)
+CERTIFIABLE = (Shaw, ClippedBias, NoEncoding)
 MODULES = (Classifier, nn.Embedding, nn.ModuleList, Block, nn.LayerNorm, Attention, nn.Linear, nn.Sequential, nn.ReLU)
 CHECKED_LENGTHS = (*range(2, 18), 32, 64, 128, 256, 512, 1_024)
 SHOWN = 10  # counterexamples
@@ -59,23 +67,30 @@ def check_form(model: Classifier) -> None:
     It holds for what Classifier(**shape) makes with one layer, window 1, pooling min and one of three encodings,
     whatever the weights: `check_untouched` sees to it that nothing but these is the model's own.
     """
-    if type(model) is not Classifier:
-        raise UserError(f"the model is a {type(model).__name__}; a certificate allows a Classifier only.")
+    if type(model) is not Classifier or type(vars(model).get("shape")) is not dict:
+        raise UserError(f"the model is a {type(model).__name__}; a certificate allows a Classifier with a shape only.")
+    if code_changed() or _has_any_global_hook():
+        raise UserError(
+            "a function that the model calls has been replaced; a certificate needs all as they are written."
+        )
     for name, needed, reason in (
         ("pooling", "min", "a logit per token, of which the lowest counts"),
         ("n_layers", 1, "with more a token sees beyond its neighbours"),
         ("window", 1, "attention to the two neighbours"),
     ):
-        if model.shape[name] != needed:
-            raise UserError(f"{name} is {model.shape[name]!r}; a certificate needs {needed!r}: {reason}.")
-    if type(model.positions) not in ENCODINGS:
-        allowed = " or ".join(encoding.name for encoding in ENCODINGS)
+        if model.shape.get(name) != needed:
+            raise UserError(f"{name} is {model.shape.get(name)!r}; a certificate needs {needed!r}: {reason}.")
+    if not isinstance(model._modules.get("positions"), Encoding):
+        raise UserError("the classifier has no encoding; a certificate needs one.")
+    if type(model.positions) not in CERTIFIABLE:
+        allowed = " or ".join(encoding.name for encoding in CERTIFIABLE)
         raise UserError(f"encoding {model.positions.name} {why_not(model.positions)}; a certificate allows {allowed}.")
-    if code_now() != CODE or _has_any_global_hook():
-        raise UserError(
-            "a function that the model calls has been replaced; a certificate needs all as they are written."
-        )
-    check_untouched(model)
+    try:
+        check_untouched(model)
+    except TypeError:
+        raise UserError(f"no Classifier has the shape {model.shape}; a certificate needs one of known shape.") from None
+    if any(parameter.dtype is not torch.float32 for parameter in model.parameters()):
+        raise UserError("some weights of the classifier are not float32; the bound on rounding needs them to be.")
 
 
 def why_not(positions: Encoding) -> str:
@@ -89,14 +104,30 @@ def why_not(positions: Encoding) -> str:
     return "is none of those of which it is known that a logit depends on three values only"
 
 
-def code_now() -> dict[tuple[type | None, str], Any]:
-    """What the forward pass may call or read from a class, by class and name, as it stands at this moment."""
-    found: dict[tuple[type | None, str], Any] = {(None, "attend_to_neighbours"): attention.attend_to_neighbours}
-    for cls in {base for known in (*MODULES, *ENCODINGS) for base in known.__mro__}:
-        for name, value in vars(cls).items():
-            if isinstance(value, types.FunctionType) or not name.startswith("__"):
-                found[cls, name] = value
+def fingerprint(value: Any) -> tuple[Any, ...]:
+    """What must stay the very same object; of a function also what it is made of."""
+    function = isinstance(value, types.FunctionType)
+    return (value, value.__code__, value.__defaults__, value.__kwdefaults__) if function else (value,)
+
+
+def code_now() -> dict[tuple[Any, str], tuple[Any, ...]]:
+    """What the forward pass may call or read, by owner and name, as it stands at this moment."""
+    owners = {base for known in (*MODULES, *CERTIFIABLE) for base in known.__mro__}
+    passing = ("__slotnames__", "__dict__", "__weakref__", "__annotations__")  # these come and go by themselves
+    found: dict[tuple[Any, str], tuple[Any, ...]] = {}
+    for owner in owners:
+        found |= {(owner, name): fingerprint(value) for name, value in vars(owner).items() if name not in passing}
+    for module in (attention, model_module, encodings_module, dataset_module):
+        own = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+        found |= {(module, name): fingerprint(value) for name, value in own.items()}
     return found
+
+
+def code_changed() -> bool:
+    now = code_now()
+    if now.keys() != CODE.keys():
+        return True
+    return any(a is not b for key, parts in now.items() for a, b in zip(parts, CODE[key], strict=False))
 
 
 CODE = code_now()
@@ -147,7 +178,7 @@ class Tables:
 
 @torch.inference_mode()
 def tabulate(model: Classifier, batch_size: int = 1_000) -> Tables:
-    """The model's own forward pass in float32 on all sequences of length 2 and 3: fast, and no proof."""
+    """The model's own forward pass in float32 on all sequences of length 2 and 3: no proof."""
     values = torch.arange(model.shape["vocabulary"])
     pairs, triples = torch.cartesian_prod(values, values), torch.cartesian_prod(values, values, values)
     ends = torch.cat([token_logits(model, batch) for batch in pairs.split(batch_size)])
@@ -254,11 +285,17 @@ class Certificate:
     highest_unsorted: float  # no unsorted sequence of any length has a higher one
     hardest: list[int]  # an unsorted sequence that has it
     bound: float  # on rounding: the largest radius of an interval
-    float_difference: float  # largest sampled, a run in float32 from the tables, which are float64
+    float_difference: float  # largest, a run in float32 from the tables, which are float64
     table_difference: float  # largest sampled, a run in float64 from the tables
     rejected: int  # sorted pairs and triples that may be rejected
     counterexamples: list[list[int]]  # wrong in a full run, shortest first; an accepted one comes first
     cpu_seconds: float
+    tables: Tables | None = field(default=None, repr=False, compare=False)  # the midpoints
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All of it but the tables."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "tables"}
 
     @property
     def margin(self) -> float:
@@ -301,8 +338,9 @@ class Certificate:
         for sequence in self.counterexamples:
             wrongly = "rejected" if in_order(sequence) else "accepted"
             lines.append(f"{f'wrongly {wrongly}':40} {' '.join(map(str, sequence))}")
-        sampled = f"float32 differs from the tables by up to {self.float_difference:.1e}, float64 by"
-        return "\n".join([*lines, self.conclusion, f"Sampled, not proved: {sampled} {self.table_difference:.1e}."])
+        run = f"Run, not proved: float32, on every pair and triple, is {self.float_difference:.1e} from the tables;"
+        sampled = f"float64, on samples up to length {CHECKED_LENGTHS[-1]:,}, {self.table_difference:.1e}."
+        return "\n".join([*lines, self.conclusion, f"{run} {sampled}"])
 
 
 def certify(model: Classifier, shown: int = SHOWN) -> Certificate:
@@ -314,9 +352,13 @@ def certify(model: Classifier, shown: int = SHOWN) -> Certificate:
     lower, upper = (Tables(*map(end, middles, radii)) for end in (np.subtract, np.add))
     highest_unsorted, hardest = highest_unsorted_logit(upper)
     accepted = accepted_sequence(tables)
-    suspects = itertools.chain([accepted] if accepted else [], rejected_sequences(tables))
+    suspects: Iterable[list[int]] = itertools.chain([accepted] if accepted else [], rejected_sequences(tables))
     with one_thread():
+        single = tabulate(model)
+        suspects = itertools.chain(suspects, rejected_sequences(single))
         float_difference, table_difference = sampled_differences(model, tables)
+        apart = (float(abs(a - b).max()) for a, b in zip(single, tables, strict=True))
+        float_difference = max(float_difference, *apart)
         wrong = (sequence for sequence in suspects if model.says_sorted(sequence) != in_order(sequence))
         counterexamples = list(itertools.islice(wrong, shown))
     return Certificate(
@@ -329,6 +371,7 @@ def certify(model: Classifier, shown: int = SHOWN) -> Certificate:
         rejected=len(rejected_sequences(lower)),
         counterexamples=counterexamples,
         cpu_seconds=round(time.process_time() - started, 2),
+        tables=tables,
     )
 
 

@@ -20,6 +20,7 @@ from problem1.shared.progress import progress_bar
 from problem1.shared.settings import quick
 from problem1.shared.storage import model_hash, write_json
 from problem1.shared.training import one_thread
+from problem2 import published
 from problem2.certificate import (
     Certificate,
     Tables,
@@ -216,14 +217,14 @@ def train_certified(
         "margin": certificate.margin,
         "ratio": certificate.ratio,
         "model": model_hash(model),
-        **asdict(certificate),
+        **certificate.facts,
         "rounds": rows,
         "cpu seconds of training": log["cpu seconds"],
         "cpu seconds of counterexample training": round(sum(row["cpu seconds"] for row in rows), 2),
         "recipe": asdict(recipe),
     }
-    save_classifier(model, folder / "certified.safetensors", recipe=asdict(recipe), certified=certificate.certified)
-    write_json(folder / "certificate.json", report)
+    save_classifier(model, published.certified_file(folder), recipe=asdict(recipe), certified=certificate.certified)
+    write_json(published.certificate_file(folder), report)
     return model, certificate, report
 
 

@@ -177,7 +177,7 @@ def split_rows(table: pd.DataFrame, keys: Sequence[str]) -> tuple[pd.DataFrame, 
 # --- policies at test time -------------------------------------------------------------------------------------------
 
 
-def test_policies(model: Classifier) -> list[str]:
+def policies_for(model: Classifier) -> list[str]:
     """The policies for long sequences under which this classifier can be tested, its own first."""
     positions = model.positions
     if not isinstance(positions, Policies):
@@ -191,7 +191,7 @@ def with_policy(model: Classifier, policy: str) -> Iterator[Classifier]:
     log-length scaling, which makes queries longer by log(length) / log(trained), so that more keys dilute less what
     attention finds (a bias that an encoding adds to the logits stays as it is).
     """
-    known = test_policies(model)
+    known = policies_for(model)
     if policy not in known:
         raise UserError(f"policy is {policy!r}; this classifier can be tested under {', '.join(known)}.")
     positions = model.positions

@@ -19,7 +19,7 @@ from problem1.shared.explorer import Explorer
 from problem1.shared.words import number
 from problem2.dataset import CORRUPTIONS, VOCABULARY, descents, draw_sequence, encode, is_sorted
 from problem2.encodings import ENCODINGS, Encoding, relative_positions
-from problem2.evaluation import test_policies, with_policy
+from problem2.evaluation import policies_for, with_policy
 from problem2.model import Classifier
 
 LENGTHS = (8, 12, 16, 24, 32, 48, 64, 128, 256)
@@ -55,14 +55,14 @@ class Answer:
 
 @torch.inference_mode()
 def answer(classifier: Classifier, sequence: str | Iterable[int], policy: str | None = None) -> Answer:
-    """What the classifier says of '3 5 5 9'; `policy` is one of `test_policies`, by default its own."""
+    """What the classifier says of '3 5 5 9'; `policy` is one of `policies_for`, by default its own."""
     tokens, positions = encode(sequence, classifier.shape["vocabulary"]), classifier.positions
     length = tokens.shape[1]
     if length > LENGTHS[-1]:
         raise UserError(f"a sequence of length {length} is too long to be drawn; the longest is {LENGTHS[-1]}.")
     if classifier.pooling == "cls":
         raise UserError("a classifier with a CLS token cannot be drawn: its maps have a row more than the sequence.")
-    with with_policy(classifier, policy or test_policies(classifier)[0]):
+    with with_policy(classifier, policy or policies_for(classifier)[0]):
         prediction = classifier(tokens, return_attention=True)
     rejects = torch.zeros(length, dtype=torch.bool)
     if prediction.token_logits is not None:
@@ -173,7 +173,7 @@ class ClassifierExplorer(Explorer):
         super().__init__()
         self.classifiers, self.labels, self.drawn = classifiers, {n: label_of(n) for n in classifiers}, 0
         name = name or next(iter(classifiers))
-        policies, heads = test_policies(classifiers[name]), head_names(classifiers[name])
+        policies, heads = policies_for(classifiers[name]), head_names(classifiers[name])
         labels = [(label, n) for n, label in self.labels.items()]
         wide, narrow = {"width": "330px"}, {"width": "250px"}
         self.name = widgets.Dropdown(options=labels, value=name, description="classifier", layout=wide)
@@ -198,7 +198,7 @@ class ClassifierExplorer(Explorer):
     def pick(self, change: Any) -> None:
         """Another classifier can be tested under other policies, and has other heads."""
         self.paused = True
-        choices = (self.policy, test_policies(self.classifier)), (self.head, head_names(self.classifier))
+        choices = (self.policy, policies_for(self.classifier)), (self.head, head_names(self.classifier))
         for control, options in choices:
             before = control.value
             control.options = options
@@ -222,7 +222,7 @@ class ClassifierExplorer(Explorer):
 
     def picture(self, shown: Answer) -> Canvas:
         name, policy = self.labels[self.name.value], self.policy.value
-        if policy != test_policies(self.classifier)[0]:
+        if policy != policies_for(self.classifier)[0]:
             name = f"{name}, {policy}"
         return picture(self.classifier, name, shown, self.head.value)
 

@@ -27,6 +27,7 @@ SHAPES = {
     "single": {"n_layers": 1, "n_heads": 4, "d_model": 64, "d_ff": 256},  # can be certified
 }
 POOLINGS = ("mean", "max", "cls", "min")
+MOST = 100_000  # of any size
 
 
 class Block(nn.Module):
@@ -62,6 +63,21 @@ def smooth_values(vocabulary: int, d_model: int) -> Tensor:
     frequency = torch.logspace(math.log10(slow), math.log10(fast), d_model)
     phase = 2 * math.pi * torch.rand(d_model)
     return 2**0.5 * (torch.arange(vocabulary)[:, None] * frequency + phase).cos()
+
+
+LEAST = {"n_layers": 1, "n_heads": 1, "d_model": 1, "d_ff": 0, "longest": 1, "vocabulary": 2}
+
+
+def check_shape(shape: Mapping[str, Any]) -> None:
+    """Refuse what is not of the type that a shape has: it may come from the header of a file."""
+    for name, least in LEAST.items():
+        if type(shape[name]) is not int or not least <= shape[name] <= MOST:
+            raise UserError(f"{name} is {shape[name]!r}; it must be a whole number from {least} to {MOST:,}.")
+    for name, types in {"encoding": str, "pooling": str, "smooth": bool, "options": Mapping}.items():
+        if not isinstance(shape[name], types):
+            raise UserError(f"{name} is {shape[name]!r}, which is not of type {types.__name__}.")
+    if shape["window"] is not None and type(shape["window"]) is not int:
+        raise UserError(f"window is {shape['window']!r}; it must be a whole number, or None for full attention.")
 
 
 @dataclass
@@ -104,15 +120,15 @@ class Classifier(nn.Module):
             "smooth": smooth,
             "longest": longest,
             "vocabulary": vocabulary,
-            "options": own_options(encoding, options or {}),
+            "options": options or {},
         }
+        check_shape(self.shape)
         if pooling not in POOLINGS:
             known = "it is now called 'min'" if pooling == "worst" else f"it must be {', '.join(POOLINGS)}"
             raise UserError(f"pooling is {pooling!r}; {known}.")
         if pooling == "cls" and window is not None:
             raise UserError(f"pooling cls with window {window}: a CLS token would see its neighbours only.")
-        if n_layers < 1:
-            raise UserError(f"n_layers is {n_layers}; it must be at least 1.")
+        self.shape["options"] = own_options(encoding, options or {})
         self.pooling = pooling
 
         trained = longest + (pooling == "cls")  # CLS takes a position too
@@ -169,28 +185,43 @@ class Classifier(nn.Module):
 
 def check_untouched(model: Classifier) -> None:
     """Refuse a model that differs from a new Classifier of its shape in more than the numbers of its parameters: in a
-    class, a hook, an attribute (so it has no method of its own), the type or shape of a parameter; and refuse NaN.
+    class, a hook, an attribute (so it has no method of its own), the order or sharing of its parts, the type or shape
+    of a parameter; and refuse NaN.
     """
     with torch.random.fork_rng(devices=[]):
         new = Classifier(**model.shape)
-    found, expected = dict(model.named_modules()), dict(new.named_modules())
-    for name in sorted(found.keys() | expected.keys()):
+    found, expected = (dict(each.named_modules(remove_duplicate=False)) for each in (model, new))
+    for name in [*expected, *found]:
         part, classes = name or "the classifier", [type(modules.get(name)) for modules in (found, expected)]
         if classes[0] is not classes[1]:
             raise UserError(f"{part} is a {classes[0].__name__}; in a Classifier it is a {classes[1].__name__}.")
         if attribute := difference(attributes(found[name]), attributes(expected[name])):
             raise UserError(f"{part} has {attribute!r} of its own; it must be as in every Classifier of this shape.")
+    if first_names(found) != first_names(expected):
+        raise UserError(
+            "parts of the classifier stand in another order, or for each other; they must be as in a new one."
+        )
     if not all(parameter.isfinite().all() for parameter in model.parameters()):
         raise UserError("some weights of the classifier are not finite numbers.")
 
 
+def first_names(modules: Mapping[str, nn.Module]) -> list[str]:
+    """For each name, in their order, the first one under which the same module is known."""
+    known: dict[int, str] = {}
+    return [known.setdefault(id(module), name) for name, module in modules.items()]
+
+
 def attributes(module: nn.Module) -> dict[str, Any]:
     """All but submodules, which are compared on their own, and `training`: nothing is drawn at random. Of parameters
-    all but the numbers.
+    all but the numbers. What holds them must be plain dictionaries: others may find something else than they list.
     """
     kept = {name: value for name, value in vars(module).items() if name not in ("training", "_modules", "_parameters")}
-    known = {name: p if p is None else (type(p), p.dtype, p.device, p.shape) for name, p in module._parameters.items()}
-    return kept | known
+    known = {
+        f"parameter {name}": p if p is None else (type(p), p.dtype, p.device, p.layout, p.shape, dict(vars(p)))
+        for name, p in module._parameters.items()
+    }
+    holders = {"types of dictionaries": [type(each) for each in (vars(module), module._modules, module._parameters)]}
+    return kept | known | holders
 
 
 def difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:

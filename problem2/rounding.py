@@ -199,6 +199,8 @@ class BoundedLogits:
 @torch.inference_mode()
 def bounded_tables(model: Classifier, batch_size: int = 1_000) -> tuple[Table, Table]:
     """Midpoints and radii of the logits in a certificate's three tables, for a model that `check_form` accepts."""
+    if not torch.tensor(1e-40).double() > 0:  # a float32 denormal, which may be a weight
+        raise UserError("no bound on rounding: this process flushes denormals to zero (torch.set_flush_denormal).")
     values, mid, rad = torch.arange(model.shape["vocabulary"]), [], []
     with one_thread():
         logits = BoundedLogits(model)

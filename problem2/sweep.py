@@ -36,8 +36,8 @@ from problem2.evaluation import (
     far_sets,
     grouped_test_items,
     new_sets,
+    policies_for,
     split_rows,
-    test_policies,
     with_policy,
 )
 from problem2.mathematics import position_facts
@@ -198,7 +198,7 @@ def train_and_develop(**fields: Any) -> dict[str, Any]:
     """A candidate: validation and the development lengths, nothing else."""
     model, facts = train_and_describe(fields)
     rows = []
-    for policy in test_policies(model):
+    for policy in policies_for(model):
         with with_policy(model, policy):
             rows += [{"policy": policy, **row} for row in evaluate(model, development_sets())]
     return {**facts, "rows": rows}
@@ -210,7 +210,7 @@ def train_and_examine(far: bool, **fields: Any) -> dict[str, Any]:
     """
     model, facts = train_and_describe(fields)
     test = examine(model, grouped_test_items().values())
-    own, *others = test_policies(model)
+    own, *others = policies_for(model)
     farther = far_sets() if far else []
     rows = [{"policy": own, **row} for row in evaluate(model, all_sets() + farther)]
     beyond = [each for each in exact_sets() + new_sets(("swaps", "adjacent")) if each.length in LONG_LENGTHS]

@@ -67,7 +67,7 @@ def test_its_check_is_stored_under_its_hash(adder):
 
 
 def test_the_published_training_begins_as_its_log_says(tmp_path, monkeypatch):
-    """Its first 600 of 4,600 steps, trained anew into an empty folder; the notebook trains to the end."""
+    """Its first 600 of 4,600 steps, trained anew into an empty folder; the notebook trains another seed to the end."""
     pairs_of = ExactBatches.pairs_of
 
     def stop_in_time(batches, step):

@@ -65,9 +65,9 @@ def main() -> None:
             copy_project(Path(scratch.name), notebooks)
         print(f"{name:26}", end="", flush=True)
         done = check(Path(scratch.name), notebooks, cores, environment)
-        verdict = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1].strip("= ")
+        summary = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1].strip("= ")
         minutes = f"{(time.time() - started) / 60:.1f} min"
-        print(f"{'RED' if done.returncode else 'fine':6}{minutes:>9}   {verdict}", flush=True)
+        print(f"{'RED' if done.returncode else 'fine':6}{minutes:>9}   {summary}", flush=True)
         if done.returncode:
             red = True
             print(done.stdout, done.stderr, sep="\n", file=sys.stderr)

@@ -8,13 +8,13 @@ from dataclasses import fields
 from typing import Any, NoReturn, TypeVar
 
 from problem1.shared.errors import UserError
-from problem1.shared.grid import RunsFailed
+from problem1.shared.grid import PartDone, RunsFailed
 from problem1.shared.training import Recipe
 
-RENAMED = {
-    "--average": "--ema-decay",
-    "--fresh": "--overwrite",
-    "--scheduler": "--part",
+OLD_OPTIONS = {  # old: (the option to use instead, what to say)
+    "--average": ("--ema-decay", "is now called --ema-decay"),
+    "--fresh": ("--overwrite", "is now called --overwrite"),
+    "--scheduler": ("--part", "is gone; --part 1/2 does one machine's share"),
 }
 
 RecipeClass = TypeVar("RecipeClass", bound=Recipe)
@@ -29,19 +29,23 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         for argument in sys.argv[1:]:
             old = argument.partition("=")[0]
-            if old not in self._option_string_actions and RENAMED.get(old) in self._option_string_actions:
-                message = f"{old} is now called {RENAMED[old]}"
+            new, words = OLD_OPTIONS.get(old, ("", ""))
+            if old not in self._option_string_actions and new in self._option_string_actions:
+                message = f"{old} {words}"
         self.exit(2, f"{self.prog}: {message} (--help shows all options)\n")
 
 
 @contextlib.contextmanager
 def one_sentence(program: str) -> Iterator[None]:
-    """What a user did wrong, failed runs and Ctrl-C end a command with what there is to say. Any other error is ours
-    and keeps its traceback."""
+    """What a user did wrong, failed runs, Ctrl-C and a part that is done end a command with what there is to say. Any
+    other error is ours and keeps its traceback."""
     try:
         yield
     except (UserError, RunsFailed) as error:
         sys.exit(f"{program}: {error}")
+    except PartDone as done:
+        print(f"{program}: {done}")
+        sys.exit()
     except KeyboardInterrupt as error:
         sys.exit(f"{program}: {error if error.args else 'stopped'}")
 
@@ -75,7 +79,7 @@ def add_sweep_options(parser: argparse.ArgumentParser, package: str, seeds: int)
     parser.add_argument(
         "--extend",
         action="store_true",
-        help=f"begin with the runs in {package}/published, so that only others are done",
+        help=f"begin with {package}/published/runs.zip, if there is one, so that only other runs are done",
     )
     parser.add_argument("--publish", action="store_true", help=f"write to {package}/published what the notebooks study")
 

@@ -41,7 +41,11 @@ Grid = tuple[Run, Sequence[Configuration]]
 
 
 class RunsFailed(RuntimeError):
-    """Some runs of a grid have failed, or are another machine's part; the others are done."""
+    """Some runs of a grid have failed; the others are done."""
+
+
+class PartDone(Exception):
+    """All runs of this machine's part are done; those of other machines are not here yet."""
 
 
 def run_grid(
@@ -52,8 +56,8 @@ def run_grid(
     workers: int | None = None,
     part: tuple[int, int] = (1, 1),
 ) -> pd.DataFrame:
-    """Call function(**configuration) for every configuration; returns a DataFrame, one row each, in their order: what
-    it was asked, what came out, and the `code` that ran.
+    """Call function(**configuration) for every configuration; returns a DataFrame, one row each, in their order: the
+    arguments of the run, its result, and the `code` that ran.
 
     `function` is defined in a module and returns a dictionary that JSON can hold. Each result is written to `folder`
     the moment it is there, so a grid that is interrupted goes on where it stopped. A run that fails does not stop the
@@ -81,7 +85,7 @@ def run_grid(
     done = [(configuration, read_row(file)) for file, configuration in rows.items()]
     table = [{**c, **row["result"], "code": row.get("code")} for c, row in done if row is not None]
     if len(table) < len(rows):
-        raise RunsFailed(f"part {part[0]}/{part[1]} is done; {len(rows) - len(table)} runs of other parts are not yet.")
+        raise PartDone(f"part {part[0]}/{part[1]} is done; {len(rows) - len(table)} runs of other parts are missing.")
     return pd.DataFrame(table)
 
 
@@ -110,15 +114,19 @@ def do_runs(
 
 
 def run_grids(grids: Iterable[Grid], folder: str | Path, part: tuple[int, int] = (1, 1)) -> list[pd.DataFrame]:
-    """[run_grid(...)] of each (function, configurations); a failure in one is told only after the last of them."""
-    tables, failures = [], []
+    """[run_grid(...)] of each (function, configurations). What is wrong with one of them is said after the last."""
+    tables, failures, missing = [], [], []
     for function, configurations in grids:
         try:
             tables.append(run_grid(function, configurations, folder, part=part))
         except RunsFailed as failure:
             failures.append(f"{function.__name__}: {failure}")
+        except PartDone as done:
+            missing.append(f"{function.__name__}: {done}")
     if failures:
         raise RunsFailed(" ".join(failures))
+    if missing:
+        raise PartDone(" ".join(missing))
     return tables
 
 

@@ -82,7 +82,7 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        """Six characters that differ between any two recipes: a run's folder has them in its name."""
+        """Six hex digits of a hash, for the name of a run's folder: two recipes share them by rare chance only."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:6]
 
 

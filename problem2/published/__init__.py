@@ -1,10 +1,8 @@
 """What is published: the one place that names these files, and reads them. README.md says what they are."""
 
 import functools
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -78,8 +76,3 @@ def published_classifier(encoding: str) -> Classifier:
 def certified_classifier() -> Classifier:
     """The one that is right on every sequence of every length."""
     return load_classifier(certified_file())
-
-
-def published_certificate() -> dict[str, Any]:
-    """How the certified classifier was trained, and its margins."""
-    return json.loads(certificate_file().read_text())

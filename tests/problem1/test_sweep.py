@@ -74,8 +74,8 @@ def test_both_runs_of_a_seed_name_their_model(monkeypatch):
     monkeypatch.setattr(
         sweep, "check_every_pair", lambda *_, **__: pd.DataFrame(columns=["a", "b", "answer"], dtype=int)
     )
-    monkeypatch.setattr(sweep, "unseen_pairs", lambda split: unseen_pairs(split)[:150])
-    monkeypatch.setattr(sweep, "patch_carries", functools.partial(sweep.patch_carries, count=20))
+    monkeypatch.setattr(sweep, "unseen_pairs", lambda split: unseen_pairs(split)[:40])
+    monkeypatch.setattr(sweep, "patch_carries", functools.partial(sweep.patch_carries, count=10))
     fields = asdict(AdderRecipe(seed=3))
     checked, studied = sweep.train_and_check("published", **fields), sweep.study_heads(**fields)
     assert checked["model"] == studied["model"] == model_hash(adder) and "weights" not in checked
@@ -104,7 +104,7 @@ def test_bad_options_of_a_sweep_get_one_sentence(monkeypatch, capsys, results):
         status, text = sentence(monkeypatch, capsys, f"--part={wrong}")
         assert status == 2 and f"--part: '{wrong}' is not a part like 1/2 or 2/2" in text
     status, text = sentence(monkeypatch, capsys, "--scheduler", "tcp://127.0.0.1:1")
-    assert status == 2 and "--scheduler is now called --part" in text
+    assert status == 2 and "--scheduler is gone; --part 1/2 does one machine's share" in text
 
 
 # --- extending -------------------------------------------------------------------------------------------------------

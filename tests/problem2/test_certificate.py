@@ -332,7 +332,7 @@ def test_a_subclass_of_the_classifier_is_refused():
 
     model = local_classifier()
     model.__class__ = Other
-    with pytest.raises(UserError, match="the model is a Other; a certificate allows a Classifier only"):
+    with pytest.raises(UserError, match="the model is a Other; a certificate allows a Classifier with a shape only"):
         check_form(model)
 
 
@@ -359,6 +359,172 @@ def test_a_replaced_function_and_a_hook_on_all_modules_are_refused(trained, monk
     finally:
         handle.remove()
     check_form(trained)
+
+
+class Always:
+    """Equal to everything, and can be called."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return True
+
+    def __call__(self, *arguments, **names):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (attention, "F"),
+        (attention, "torch"),
+        (problem2.model, "check_tokens"),
+        (problem2.model, "encode"),
+        (problem2.model, "bool"),
+        (problem2.model, "feed_forward"),
+        (problem2.encodings, "sinusoids"),
+        (nn.Linear, "__call__"),
+        (nn.Linear, "forward"),
+        (Attention, "split"),
+    ],
+)
+def test_a_name_that_the_model_reads_is_refused_when_it_is_replaced_by_whatever_claims_to_be_equal(
+    trained, owner, name, monkeypatch
+):
+    monkeypatch.setattr(owner, name, Always(), raising=False)
+    with pytest.raises(UserError, match="has been replaced"):
+        check_form(trained)
+
+
+def test_a_function_with_other_code_in_it_is_refused(trained, monkeypatch):
+    monkeypatch.setattr(Attention.split, "__code__", (lambda self, x: x).__code__)
+    with pytest.raises(UserError, match="has been replaced"):
+        check_form(trained)
+
+
+class OwnDict(dict):
+    """What it lists may be something else than what it finds."""
+
+
+def shadow_a_parameter(model):
+    model.head[2].__dict__["bias"] = model.head[2].bias.data
+
+
+def own_modules(model):
+    model.head.__dict__["_modules"] = OwnDict(model.head._modules)
+
+
+def own_parameters(model):
+    model.head[2].__dict__["_parameters"] = OwnDict(model.head[2]._parameters)
+
+
+def own_dictionary(model):
+    object.__setattr__(model.head[2], "__dict__", OwnDict(model.head[2].__dict__))
+
+
+def another_order(model):
+    parts = dict(model.head._modules)
+    model.head._modules.clear()
+    model.head._modules.update({name: parts[name] for name in ("2", "1", "0")})
+
+
+def one_part_twice(model):
+    model.blocks[0].feed_forward[0] = model.norm
+
+
+def sparse(model):
+    model.head[0].weight = nn.Parameter(model.head[0].weight.data.to_sparse())
+
+
+def attribute_of_a_parameter(model):
+    model.head[2].bias.double = lambda: None
+
+
+def in_float64(model):
+    model.double()
+
+
+def no_encoding(model):
+    model.positions = nn.Identity()
+
+
+def no_shape(model):
+    del model.shape
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        shadow_a_parameter,
+        own_modules,
+        own_parameters,
+        own_dictionary,
+        another_order,
+        one_part_twice,
+        sparse,
+        attribute_of_a_parameter,
+        in_float64,
+        no_encoding,
+        no_shape,
+    ],
+)
+def test_an_object_that_is_not_what_it_lists_is_refused_in_one_sentence(trained, tamper):
+    tamper(trained)
+    with pytest.raises(UserError):
+        certify(trained)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"vocabulary": 6},
+        {"vocabulary": 1},
+        {"vocabulary": "5"},
+        {"n_layers": 1.0},
+        {"n_heads": 4},
+        {"options": {"clip": 2}},
+        {"options": [1]},
+        {"window": 1.0},
+        {"unknown": 1},
+    ],
+)
+def test_a_shape_that_lies_is_refused_in_one_sentence(trained, lie):
+    trained.shape |= lie
+    with pytest.raises(UserError):
+        certify(trained)
+
+
+def test_weights_that_are_float64_by_default_are_refused(monkeypatch):
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(UserError, match="some weights of the classifier are not float32"):
+            certify(local_classifier())
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor does not flush denormals")
+def test_a_process_that_flushes_denormals_is_refused(trained):
+    torch.set_flush_denormal(True)
+    try:
+        with pytest.raises(UserError, match="this process flushes denormals to zero"):
+            certify(trained)
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_what_breaks_in_float32_only_is_not_certified_even_if_no_sample_shows_it(trained, monkeypatch):
+    """In exact arithmetic a stream that is 1e20 times as large makes no difference: a norm comes next."""
+    assert certify(trained).certified
+    with torch.no_grad():
+        for part in (trained.embedding, trained.blocks[0].attention.output, trained.blocks[0].feed_forward[3]):
+            for parameter in part.parameters():
+                parameter *= 1e20
+    monkeypatch.setattr(problem2.certificate, "sampled_differences", lambda *_: (0.0, 0.0))
+    try:
+        assert not certify(trained).certified
+    except UserError as error:
+        assert "not finite" in str(error)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -275,24 +275,22 @@ def test_rows_in_a_column_become_a_table_under_the_keys_of_theirs():
 
 
 def test_policies_are_a_classifiers_own_then_the_others_of_its_encoding_then_log_length_scaling():
-    assert evaluation.test_policies(tiny("sinusoidal")) == ["extend", "interpolate", LOG_LENGTH]
-    assert evaluation.test_policies(tiny("sinusoidal", options={"beyond": "interpolate"})) == [
+    assert evaluation.policies_for(tiny("sinusoidal")) == ["extend", "interpolate", LOG_LENGTH]
+    assert evaluation.policies_for(tiny("sinusoidal", options={"beyond": "interpolate"})) == [
         "interpolate",
         "extend",
         LOG_LENGTH,
     ]
-    assert evaluation.test_policies(tiny("learned", options={"beyond": "untrained"})) == [
+    assert evaluation.policies_for(tiny("learned", options={"beyond": "untrained"})) == [
         "untrained",
         "clamp",
         "interpolate",
         LOG_LENGTH,
     ]
-    assert evaluation.test_policies(tiny("randomized")) == ["spread", LOG_LENGTH]
-    assert (
-        evaluation.test_policies(tiny("shaw")) == evaluation.test_policies(tiny("none")) == ["as trained", LOG_LENGTH]
-    )
+    assert evaluation.policies_for(tiny("randomized")) == ["spread", LOG_LENGTH]
+    assert evaluation.policies_for(tiny("shaw")) == evaluation.policies_for(tiny("none")) == ["as trained", LOG_LENGTH]
     for encoding in ENCODINGS:
-        own, *others = evaluation.test_policies(tiny(encoding))
+        own, *others = evaluation.policies_for(tiny(encoding))
         assert own not in others and others[-1] == LOG_LENGTH
 
 
@@ -307,7 +305,7 @@ def test_under_a_policy_a_classifier_answers_as_if_it_were_built_with_it(encodin
         assert classifier is model
         during = logits_of(model, tokens)
     assert torch.equal(during, logits_of(other, tokens))
-    assert torch.equal(during, before) == (policy == evaluation.test_policies(model)[0])
+    assert torch.equal(during, before) == (policy == evaluation.policies_for(model)[0])
 
 
 def hooks_of(model):
@@ -317,12 +315,12 @@ def hooks_of(model):
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_afterwards_the_classifier_is_as_before_even_if_something_went_wrong(encoding):
     model, tokens = tiny(encoding), tokens_of(64)
-    known, before, state = evaluation.test_policies(model), logits_of(model, tokens), copy.deepcopy(model.state_dict())
+    known, before, state = evaluation.policies_for(model), logits_of(model, tokens), copy.deepcopy(model.state_dict())
     for policy in known:
         with with_policy(model, policy):
             pass
         assert (
-            evaluation.test_policies(model) == known
+            evaluation.policies_for(model) == known
             and not hooks_of(model)
             and torch.equal(logits_of(model, tokens), before)
         )
@@ -330,7 +328,7 @@ def test_afterwards_the_classifier_is_as_before_even_if_something_went_wrong(enc
             assert bool(hooks_of(model)) == (policy == LOG_LENGTH)
             raise KeyboardInterrupt
         assert (
-            evaluation.test_policies(model) == known
+            evaluation.policies_for(model) == known
             and not hooks_of(model)
             and torch.equal(logits_of(model, tokens), before)
         )

@@ -44,7 +44,7 @@ def test_every_classifier_can_be_picked_and_what_is_shown_is_its_prediction(clas
 def test_every_policy_is_the_one_of_the_study(classifiers, sequences):
     sequences.name.value, sequences.length.value = "sinusoidal", 64
     numbers, answers = sequences.text.value, {}
-    for policy in evaluation.test_policies(classifiers["sinusoidal"]):
+    for policy in evaluation.policies_for(classifiers["sinusoidal"]):
         sequences.policy.value = policy
         with evaluation.with_policy(classifiers["sinusoidal"], policy):
             assert sequences.shown.says_sorted == classifiers["sinusoidal"].says_sorted(numbers)

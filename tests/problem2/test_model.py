@@ -282,7 +282,7 @@ def test_the_shared_loop_trains_and_stores_it(encoding, tmp_path):
         ({"pooling": "median"}, "pooling is 'median'; it must be mean, max, cls, min."),
         ({"pooling": "worst"}, "pooling is 'worst'; it is now called 'min'."),
         ({"pooling": "cls", "window": 1}, "pooling cls with window 1: a CLS token would see its neighbours only."),
-        ({"n_layers": 0}, "n_layers is 0; it must be at least 1."),
+        ({"n_layers": 0}, "n_layers is 0; it must be a whole number from 1 to 100,000."),
         ({"encoding": "alibi", "options": {"clip": 1}}, "encoding alibi has no option 'clip'; it has none."),
     ],
 )

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from problem1.shared.errors import UserError
-from problem1.shared.grid import RunsFailed, row_file
+from problem1.shared.grid import PartDone, row_file
 from problem1.shared.storage import model_hash, write_json
 from problem2 import published, sweep, train
 from problem2.analysis import evaluated
@@ -193,16 +193,21 @@ def test_the_certified_classifier_passes_every_control_at_every_length():
 # --- publishing ------------------------------------------------------------------------------------------------------
 
 
-def study(seeds=10, code="a"):
+def study():
     """Rows of a study as the grids return them, shortened."""
-    asked = trainings(seeds)
+    return [table.copy() for table in study_rows(sweep.CHOICE_SEEDS)]
+
+
+@functools.cache
+def study_rows(choice_seeds, code="a"):
+    declared = trainings()
 
     def rows(recipes):
         facts = {"code": code, "rows": [{"length": 8, "accuracy": 0.5}]}
         return pd.DataFrame([{**asdict(recipe), **facts, "model": f"model of {recipe.key}"} for recipe in recipes])
 
     certificates = pd.DataFrame([{"seed": seed, "model": f"certified {seed}", "code": code} for seed in range(3)])
-    return rows([recipe for _, recipe in sweep.candidates()]), rows(sweep.recipes_of(asked).values()), certificates
+    return rows([recipe for _, recipe in sweep.candidates()]), rows(sweep.recipes_of(declared).values()), certificates
 
 
 @pytest.fixture
@@ -310,11 +315,15 @@ def test_extending_without_published_runs_gets_one_sentence(results, folder, mon
 
 def test_a_part_that_is_done_says_what_is_not(results, monkeypatch, capsys):
     def part_done(grids, folder, part):
-        raise RunsFailed(f"part {part[0]}/{part[1]} is done; 5 runs of other parts are not yet.")
+        raise PartDone(f"part {part[0]}/{part[1]} is done; 5 runs of other parts are missing.")
 
     monkeypatch.setattr(sweep, "run_grids", part_done)
-    text, _ = sentence(monkeypatch, capsys, "--part", "2/3")
-    assert text == "python -m problem2.sweep: part 2/3 is done; 5 runs of other parts are not yet."
+    monkeypatch.setattr(sys, "argv", ["sweep", "--part", "2/3"])
+    with pytest.raises(SystemExit) as stopped:
+        sweep.main()
+    assert stopped.value.code is None  # nothing went wrong
+    said = "python -m problem2.sweep: part 2/3 is done; 5 runs of other parts are missing.\n"
+    assert capsys.readouterr().out == said
 
 
 def test_published_weights_are_those_of_their_rows(monkeypatch, results, tmp_path):

@@ -71,11 +71,12 @@ def test_help_shows_every_option_with_its_words_and_its_default(run, capsys, mon
     kinds = {"data": "exact|online", "label": "text", "smooth": "yes|no", "swap": "yes|no"}
     for entry in fields(OwnRecipe):
         kind = kinds.get(entry.name, entry.type.__name__)
-        default = {False: "no", True: "yes"}[entry.default] if entry.type is bool else entry.default
+        default = entry.default if entry.default != "" else "none"
+        default = {False: "no", True: "yes"}[default] if entry.type is bool else default
         assert f"--{entry.name.replace('_', '-')} {kind} {entry.metadata['help']} (default {default})" in shown
     assert end.value.code == 0 and "--seeds SEEDS how many (default 7)" in shown
     assert "--part K/N do only the K-th of N parts: a machine's share" in shown
-    assert "--extend begin with the runs in problem9/published, so that only others are done" in shown
+    assert "--extend begin with problem9/published/runs.zip, if there is one, so that only other runs are done" in shown
     assert "--publish write to problem9/published what the notebooks study" in shown
 
 
@@ -99,14 +100,14 @@ def test_every_option_reaches_the_recipe(run):
 @pytest.mark.parametrize(
     ("given", "old", "new"),
     [
-        (["--average", "0.9"], "--average", "--ema-decay"),
-        (["--average=0.9"], "--average", "--ema-decay"),
-        (["--fresh"], "--fresh", "--overwrite"),
-        (["--steps", "5", "--scheduler", "tcp://127.0.0.1:1"], "--scheduler", "--part"),
+        (["--average", "0.9"], "--average", "is now called --ema-decay"),
+        (["--average=0.9"], "--average", "is now called --ema-decay"),
+        (["--fresh"], "--fresh", "is now called --overwrite"),
+        (["--steps", "5", "--scheduler", "x"], "--scheduler", "is gone; --part 1/2 does one machine's share"),
     ],
 )
 def test_a_renamed_option_gets_a_sentence_with_its_new_name(run, capsys, given, old, new):
-    expected = f"{PROGRAM}: {old} is now called {new} (--help shows all options)\n"
+    expected = f"{PROGRAM}: {old} {new} (--help shows all options)\n"
     assert told(capsys, run, *given) == (2, expected)
 
 

@@ -13,6 +13,7 @@ import pytest
 from problem1.shared import grid
 from problem1.shared.errors import UserError
 from problem1.shared.grid import (
+    PartDone,
     RunsFailed,
     failed_file,
     pack_rows,
@@ -79,13 +80,13 @@ def test_the_parts_of_two_machines_are_the_whole(tmp_path, here, shared):
     """In one folder, or in two whose files are then copied together."""
     one, other = (tmp_path / "one", tmp_path / ("one" if shared else "other"))
     configurations = of(tmp_path, 1, 2, 3, 4, 5)
-    with pytest.raises(RunsFailed, match=r"^part 1/2 is done; 2 runs of other parts are not yet.$"):
+    with pytest.raises(PartDone, match=r"^part 1/2 is done; 2 runs of other parts are missing.$"):
         squares(one, configurations, part=(1, 2))
     assert calls(tmp_path) == [1, 3, 5]
     if shared:
         assert squares(other, configurations, part=(2, 2)) == [1, 4, 9, 16, 25]
     else:
-        with pytest.raises(RunsFailed, match=r"^part 2/2 is done; 3 runs of other parts are not yet.$"):
+        with pytest.raises(PartDone, match=r"^part 2/2 is done; 3 runs of other parts are missing.$"):
             squares(other, configurations, part=(2, 2))
         for file in other.iterdir():
             (one / file.name).write_bytes(file.read_bytes())
