@@ -25,7 +25,7 @@ from problem1.published import published_adder
 from problem1.specialization import record_pairs
 from problem1.train import unseen_pairs
 
-FEW = 150
+FEW = 100
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_the_log_says_what_happened(tmp_path):
 
 def test_killed_at_a_random_moment_it_ends_with_the_same_weights(tmp_path):
     """The command; tests of the training loop kill it at seven exact moments."""
-    options = ["--steps", "30", "--evaluate-every", "3", "--batch-size", "16", "--digits", "2", "--train-size", "900"]
+    options = ["--steps", "12", "--evaluate-every", "3", "--batch-size", "16", "--digits", "2", "--train-size", "900"]
 
     def start(folder):
         command = [sys.executable, "-m", "problem1.train", *options, "--folder", str(tmp_path / folder)]

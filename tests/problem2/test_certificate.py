@@ -22,6 +22,7 @@ from problem2.certificate import (
     accepted_sequence,
     certify,
     check_form,
+    every_triple,
     highest_unsorted_logit,
     lowest_sorted_logit,
     rejected_sequences,
@@ -92,10 +93,17 @@ def random_tables(seed, vocabulary=4):
 # --- tables and walks ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", [2, 3, 5, 12])
+def test_a_sequence_shows_every_triple_once(size):
+    sequence = every_triple(size)
+    triples = np.stack([sequence[:-2], sequence[1:-1], sequence[2:]], axis=1)
+    assert len(triples) == size**3 and len(np.unique(triples, axis=0)) == size**3 and set(sequence) == set(range(size))
+
+
 def test_every_token_of_every_sequence_says_what_its_table_entry_says():
     torch.manual_seed(1)
     model = local_classifier(4)
-    tables = tabulate(model, batch_size=7)
+    tables = tabulate(model, length=7)
     with torch.inference_mode():
         for length in range(2, LONGEST + 1):
             tokens = all_sequences(4, length)
