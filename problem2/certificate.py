@@ -113,10 +113,12 @@ def fingerprint(value: Any) -> tuple[Any, ...]:
 def code_now() -> dict[tuple[Any, str], tuple[Any, ...]]:
     """What the forward pass may call or read, by owner and name, as it stands at this moment."""
     owners = {base for known in (*MODULES, *CERTIFIABLE) for base in known.__mro__}
-    passing = ("__slotnames__", "__dict__", "__weakref__", "__annotations__")  # these come and go by themselves
+    passing = ("__slotnames__", "__dict__", "__weakref__", "__annot")  # such names come and go by themselves
     found: dict[tuple[Any, str], tuple[Any, ...]] = {}
     for owner in owners:
-        found |= {(owner, name): fingerprint(value) for name, value in vars(owner).items() if name not in passing}
+        found |= {
+            (owner, name): fingerprint(value) for name, value in vars(owner).items() if not name.startswith(passing)
+        }
     for module in (attention, model_module, encodings_module, dataset_module):
         own = {name: value for name, value in vars(module).items() if not name.startswith("__")}
         found |= {(module, name): fingerprint(value) for name, value in own.items()}
