@@ -81,7 +81,7 @@ def draw_head(canvas: Canvas, adder: Adder, answer: Answer, head: str, left: int
     queries, keys = map_labels(kind, answer.source, answer.written)
     hidden = np.triu(np.ones_like(weights, dtype=bool), 1) if kind == "self" else np.zeros_like(weights, dtype=bool)
     width, height = min(50, 350 // len(keys)), min(50, 250 // len(queries))
-    off = " (off: it attends, but its output is removed)" if head in answer.removed else ""
+    off = " (off: its output is removed)" if head in answer.removed else ""
     canvas.text(left, top - 32, head + off, 13, anchor="lm")
     canvas.heat(left, top, width * len(keys), height * len(queries), weights, hidden=hidden)
     for q, query in enumerate(queries):

@@ -21,26 +21,7 @@ from problem1.ablation import (
     singly_prunable,
 )
 from problem1.dataset import encode_pairs, shift_right
-from problem1.published import published_adder
 from problem1.specialization import record_pairs
-from problem1.train import unseen_pairs
-
-FEW = 100
-
-
-@pytest.fixture(scope="module")
-def adder():
-    return published_adder()[0]
-
-
-@pytest.fixture(scope="module")
-def pairs():
-    return unseen_pairs("test")[:FEW]
-
-
-@pytest.fixture(scope="module")
-def validation():
-    return unseen_pairs("validation")[:FEW]
 
 
 @torch.inference_mode()

@@ -8,9 +8,10 @@ from problem1 import analysis
 from problem1.ablation import ablate_heads, prunable_summary
 from problem1.model import Adder
 from problem1.published import published_adder
+from problem1.shared.errors import UserError
 from problem1.shared.storage import model_hash, save_model
 from problem1.specialization import head_specialization
-from problem1.train import unseen_pairs
+from problem1.train import AdderRecipe, train_adder, unseen_pairs
 
 
 def test_the_deliverables_are_written_and_name_their_model(tmp_path, monkeypatch):
@@ -39,3 +40,18 @@ def test_an_adder_of_other_numbers_gets_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["analysis", str(tmp_path / "two.safetensors")])
     with pytest.raises(SystemExit, match=r"two.safetensors adds 2-digit numbers; the assignment's have 3\.$"):
         analysis.main()
+
+
+def test_other_weights_are_studied_on_pairs_that_they_were_not_trained_on(tmp_path, monkeypatch):
+    recipe, used = AdderRecipe(steps=1, evaluate_every=1, batch_size=8, train_size=60), []
+    train_adder(recipe, tmp_path, progress=False)
+
+    def stop(split, recipe):
+        used.append(recipe)
+        raise UserError("enough")
+
+    monkeypatch.setattr(analysis, "unseen_pairs", stop)
+    monkeypatch.setattr("sys.argv", ["analysis", str(tmp_path / "model.safetensors")])
+    with pytest.raises(SystemExit, match="enough"):
+        analysis.main()
+    assert used == [recipe]

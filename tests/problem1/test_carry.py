@@ -13,26 +13,8 @@ from problem1.carry import (
     strongest,
 )
 from problem1.dataset import carries_in, carry_facts, column_names, encode_pairs, shift_right, split_pairs
-from problem1.published import published_adder
 from problem1.shared.errors import UserError
 from problem1.train import unseen_pairs
-
-FEW = 150
-
-
-@pytest.fixture(scope="module")
-def adder():
-    return published_adder()[0]
-
-
-@pytest.fixture(scope="module")
-def pairs():
-    return unseen_pairs("test")[:FEW]
-
-
-@pytest.fixture(scope="module")
-def validation():
-    return unseen_pairs("validation")[:FEW]
 
 
 @pytest.mark.parametrize(("column", "through_nine"), [(0, False), (1, False), (2, False), (0, True), (1, True)])

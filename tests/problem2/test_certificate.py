@@ -535,6 +535,15 @@ def test_what_breaks_in_float32_only_is_not_certified_even_if_no_sample_shows_it
         assert "not finite" in str(error)
 
 
+def test_one_triple_that_float32_gets_otherwise_is_enough(trained, monkeypatch):
+    tables = tabulate(trained)
+    tables.middle[1, 2, 3] += 1
+    monkeypatch.setattr(problem2.certificate, "tabulate", lambda model: tables)
+    certificate = certify(trained)
+    assert certificate.float_difference == pytest.approx(1, abs=1e-3) and not certificate.certified
+    assert "the margin is not 100 times what float32 differs by" in str(certificate)
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
