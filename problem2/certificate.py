@@ -42,7 +42,6 @@ from problem1.shared.commands import Parser, one_sentence, parse_path
 from problem1.shared.errors import UserError
 from problem1.shared.training import one_thread
 from problem2 import dataset as dataset_module
-from problem2 import encodings as encodings_module
 from problem2 import model as model_module
 from problem2.dataset import in_order
 from problem2.encodings import ClippedBias, Encoding, NoEncoding, Shaw
@@ -85,6 +84,9 @@ def check_form(model: Classifier) -> None:
     if type(model.positions) not in CERTIFIABLE:
         allowed = " or ".join(encoding.name for encoding in CERTIFIABLE)
         raise UserError(f"encoding {model.positions.name} {why_not(model.positions)}; a certificate allows {allowed}.")
+    options = model.shape.get("options")
+    if type(options) is not dict or options.keys() - {"clip"}:
+        raise UserError(f"options are {options!r}; a certificate allows clip only: others change what a token reads.")
     try:
         check_untouched(model)
     except TypeError:
@@ -119,7 +121,8 @@ def code_now() -> dict[tuple[Any, str], tuple[Any, ...]]:
         found |= {
             (owner, name): fingerprint(value) for name, value in vars(owner).items() if not name.startswith(passing)
         }
-    for module in (attention, model_module, encodings_module, dataset_module):
+    encodings = [module for name, module in sys.modules.items() if name.startswith("problem2.encodings")]
+    for module in (attention, model_module, dataset_module, *encodings):
         own = {name: value for name, value in vars(module).items() if not name.startswith("__")}
         found |= {(module, name): fingerprint(value) for name, value in own.items()}
     return found

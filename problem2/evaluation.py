@@ -178,11 +178,13 @@ def split_rows(table: pd.DataFrame, keys: Sequence[str]) -> tuple[pd.DataFrame, 
 
 
 def policies_for(model: Classifier) -> list[str]:
-    """The policies for long sequences under which this classifier can be tested, its own first."""
+    """The policies for long sequences under which this classifier can be tested, its own first. With scalable softmax
+    logits grow with the logarithm of the length anyway."""
     positions = model.positions
+    scaling = [LOG_LENGTH] if positions.scalable is None else []
     if not isinstance(positions, Policies):
-        return [AS_TRAINED, LOG_LENGTH]
-    return [positions.beyond, *(policy for policy in positions.policies if policy != positions.beyond), LOG_LENGTH]
+        return [AS_TRAINED, *scaling]
+    return [positions.beyond, *(policy for policy in positions.policies if policy != positions.beyond), *scaling]
 
 
 @contextlib.contextmanager

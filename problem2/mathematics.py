@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from problem1.shared.attention import causal_mask
 from problem1.shared.errors import UserError
 from problem2.encodings import Absolute, Encoding, Learned
 from problem2.model import Block, Classifier
@@ -100,6 +101,8 @@ def position_shift(encoding: Encoding, length: int) -> dict[str, float]:
 
 
 def relation_shares(encoding: Encoding, length: int) -> dict[int, float]:
-    """{relation: share of the query-key pairs of a sequence of this length}"""
-    relations, counts = encoding.relation(length).unique(return_counts=True)
+    """{relation: share of the query-key pairs of a sequence of this length, without those that the mask hides}"""
+    relation = encoding.relation(length)
+    visible = relation[causal_mask(length, length)] if encoding.causal else relation
+    relations, counts = visible.unique(return_counts=True)
     return dict(zip(relations.tolist(), (counts / counts.sum()).tolist(), strict=True))

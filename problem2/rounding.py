@@ -173,6 +173,8 @@ class BoundedLogits:
             raise UserError("no bound on rounding: the model must have one layer, window 1 and pooling min.")
         self.model, self.block = model, cast(Block, model.blocks[0])
         attention = self.block.attention
+        if attention.log_factor is not None or attention.positions.adds_values:
+            raise UserError("no bound on rounding: scalable softmax and values of distances are not in its formulas.")
         self.stream = exact(model.embedding.weight)  # V M
         normal = layer_norm(self.stream, self.block.norm)
         q, k, self.values = (self.split(linear(normal, x)) for x in (attention.query, attention.key, attention.value))

@@ -12,6 +12,7 @@ ROOMS = {  # prefix of its modules -> folder, folder of its tests
     "problem1.": ("problem1", "tests/problem1"),
     "problem1.shared.": ("problem1/shared", "tests/shared"),
     "problem2.": ("problem2", "tests/problem2"),
+    "problem2.encodings.": ("problem2/encodings", "tests/problem2/encodings"),
     "course.": ("notebooks/course", "tests/course"),
     "": ("notebooks/tools", "tests/tools"),
 }
@@ -205,7 +206,9 @@ def visible(folder):
     return {path.name for path in folder.iterdir() if path.name not in MADE}
 
 
-@pytest.mark.parametrize(("problem", "folders"), [("problem1", {"published", "shared"}), ("problem2", {"published"})])
+@pytest.mark.parametrize(
+    ("problem", "folders"), [("problem1", {"published", "shared"}), ("problem2", {"published", "encodings"})]
+)
 def test_the_modules_of_a_problem_can_be_taken_in_at_a_glance(problem, folders):
     """What the assignment names is there, and whoever looks for a line has few modules to choose from."""
     names = visible(ROOT / problem)

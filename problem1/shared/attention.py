@@ -3,6 +3,7 @@
 Axes:  B batch   H head   Q query   K key   D width of a head   M d_model
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -16,9 +17,12 @@ class Positions(nn.Module):
     """No positions at all. An encoding overrides the hooks it needs; nothing else changes.
 
     With `window = w` a query sees only the keys at distance -w..w, and only those 2w + 1 scores are computed.
+    With `scalable = n` softmax is scalable: see `Attention.scale`.
     """
 
     window: int | None = None
+    scalable: int | None = None
+    adds_values = False  # is the hook `values` in use? It needs all weights, which the fused kernel does not give
 
     def embed(self, x: Tensor) -> Tensor:
         """Change the token embeddings: (B, length, M) -> the same shape."""
@@ -31,6 +35,12 @@ class Positions(nn.Module):
     def bias(self, q: Tensor, k: Tensor) -> Tensor | None:
         """What to add to the logits, or None; broadcasts to (B, H, Q, K), with a window to (B, H, Q, 2w + 1)."""
         return None
+
+    def values(self, weights: Tensor) -> Tensor:
+        """What to add to the outputs of the heads, given weights (B, H, Q, K), with a window (B, H, Q, 2w + 1):
+        (B, H, Q, D).
+        """
+        raise NotImplementedError("an encoding with adds_values has a method for it")
 
     def distances(self, q: Tensor, k: Tensor) -> Tensor:
         """Key position minus query position: (Q, K), with a window (1, 2w + 1)."""
@@ -77,6 +87,9 @@ class Attention(nn.Module):
         for linear in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
+        self.log_factor: nn.Parameter | None = None
+        if self.positions.scalable is not None:
+            self.log_factor = nn.Parameter(torch.full((n_heads,), 1 / math.log(max(2, self.positions.scalable))))
 
     def forward(
         self,
@@ -92,16 +105,31 @@ class Attention(nn.Module):
         q, k, v = self.split(self.query(x)), self.split(self.key(memory)), self.split(self.value(memory))
         q, k = self.positions.rotate(q, k)
         bias = self.positions.bias(q, k)
+        scale = self.scale(q, k, causal)
+        if scale is not None:
+            q, bias = q * scale, bias if bias is None else bias * scale
 
         if self.positions.window is not None:
             weights, outputs = attend_to_neighbours(q, k, v, bias, self.positions.window, causal)
-        elif return_attention or gate is not None:
+        elif return_attention or gate is not None or self.positions.adds_values:
             weights, outputs = attend(q, k, v, bias, causal)
         else:  # only the result counts: the fused kernel does the same work
             return self.mix(fused_attention(q, k, v, bias, causal)), None
 
+        if self.positions.adds_values:
+            outputs = outputs + self.positions.values(weights)
         activations = HeadActivations(weights, outputs) if return_attention else None
         return self.mix(outputs, gate, patch), activations
+
+    def scale(self, q: Tensor, k: Tensor, causal: bool) -> Tensor | None:
+        """What to multiply all logits by, (H, Q, 1), or None: s log n, n being the number of keys that a query sees and
+        s a number that each head learns. At first s = 1 / log(scalable), so `scalable` keys leave the logits as they
+        are. Scalable softmax: Nakanishi, 2025.
+        """
+        if self.log_factor is None:
+            return None
+        seen = keys_seen(q.shape[-2], k.shape[-2], self.positions.window, causal)
+        return self.log_factor[:, None, None] * seen.to(q.dtype).log()[:, None]
 
     def mix(self, outputs: Tensor, gate: Tensor | None = None, patch: Tensor | None = None) -> Tensor:
         """Close the gates, then let W_O mix the heads: (B, H, Q, D) -> (B, Q, M)."""
@@ -129,8 +157,28 @@ def causal_mask(queries: int, keys: int) -> Tensor:
     return torch.ones(queries, keys, dtype=torch.bool).tril()
 
 
+def keys_seen(queries: int, keys: int, window: int | None, causal: bool) -> Tensor:
+    """(Q,): how many keys each query sees."""
+    query = torch.arange(queries)
+    reach = queries + keys if window is None else window
+    first, last = (query - reach).clamp(min=0), (query + reach).clamp(max=keys - 1)
+    return (torch.minimum(last, query) if causal else last) - first + 1
+
+
+def products(q: Tensor, k: Tensor, window: int | None = None) -> Tensor:
+    """q . k / sqrt(D) of the keys that a query may see: (B, H, Q, K), with a window (B, H, Q, 2w + 1)."""
+    if window is None:
+        return q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    return torch.einsum("bhqd,bhqdw->bhqw", q, neighbours(k, window)) / q.shape[-1] ** 0.5
+
+
+def neighbours(x: Tensor, window: int) -> Tensor:
+    """(B, H, length, D) -> (B, H, length, D, 2w + 1), a view: what stands at distance -w..w, zeros beyond the ends."""
+    return F.pad(x, (0, 0, window, window)).unfold(-2, 2 * window + 1, 1)
+
+
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> tuple[Tensor, Tensor]:
-    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # B H Q K
+    scores = products(q, k)
     if bias is not None:
         scores = scores + bias
     if causal:
@@ -150,12 +198,11 @@ def attend_to_neighbours(
 ) -> tuple[Tensor, Tensor]:
     """The same over the 2w + 1 nearest keys only: cost grows with the length, not with its square."""
     length = k.shape[-2]
-    k, v = (F.pad(x, (0, 0, window, window)).unfold(-2, 2 * window + 1, 1) for x in (k, v))  # B H Q D 2w+1, a view
-    scores = torch.einsum("bhqd,bhqdw->bhqw", q, k) / q.shape[-1] ** 0.5
+    scores = products(q, k, window)
     if bias is not None:
         scores = scores + bias
     distance = torch.arange(-window, window + 1)
     key = torch.arange(length)[:, None] + distance  # Q 2w+1
     outside = (key < 0) | (key >= length) | (causal & (distance > 0))
     weights = scores.masked_fill(outside, -torch.inf).softmax(-1)
-    return weights, torch.einsum("bhqw,bhqdw->bhqd", weights, v)
+    return weights, torch.einsum("bhqw,bhqdw->bhqd", weights, neighbours(v, window))

@@ -237,6 +237,7 @@ def test_margin_bound_and_samples_must_all_agree():
 # --- each condition --------------------------------------------------------------------------------------------------
 
 ALLOWED = "a certificate allows shaw or clipped or none"
+CLIP_ONLY = "a certificate allows clip only: others change what a token reads."
 
 
 @pytest.mark.parametrize(
@@ -256,6 +257,16 @@ ALLOWED = "a certificate allows shaw or clipped or none"
         ({"encoding": "alibi"}, "encoding alibi is none of those of which it is known"),
         ({"encoding": "t5"}, "encoding t5 is none of those of which it is known"),
         ({"encoding": "t5", "options": {"beyond": "interpolate"}}, "encoding t5 is none of those"),
+        ({"encoding": "transformer_xl"}, "encoding transformer_xl hides the right neighbour"),
+        ({"encoding": "fire"}, "encoding fire hides the right neighbour"),
+        ({"encoding": "kerple"}, "encoding kerple hides the right neighbour"),
+        ({"encoding": "nape"}, "encoding nape hides the right neighbour"),
+        ({"encoding": "cope"}, "encoding cope hides the right neighbour"),
+        ({"encoding": "stretched"}, "encoding stretched adds absolute positions"),
+        ({"options": {"clip": 1, "values": 1}}, f"options are {{'clip': 1, 'values': 1}}; {CLIP_ONLY}"),
+        ({"options": {"ssmax": 1}}, f"options are {{'ssmax': 1}}; {CLIP_ONLY}"),
+        ({"encoding": "clipped", "options": {"clip": 1, "ssmax": 1}}, CLIP_ONLY),
+        ({"encoding": "none", "options": {"ssmax": 1}}, CLIP_ONLY),
     ],
 )
 def test_a_form_that_allows_no_certificate_gets_one_sentence(changes, sentence):
@@ -293,7 +304,7 @@ def test_the_attack_at_length_seven_works_and_is_refused(trained):
         certify(trained)
 
 
-@pytest.mark.parametrize("hook", ["embed", "rotate", "bias", "distances"])
+@pytest.mark.parametrize("hook", ["embed", "rotate", "bias", "distances", "values"])
 @pytest.mark.parametrize("where", ["subclass", "instance", "class"])
 def test_an_encoding_with_a_hook_of_its_own_is_refused(trained, hook, where, monkeypatch):
     original = getattr(Shaw, hook)
@@ -309,6 +320,51 @@ def test_an_encoding_with_a_hook_of_its_own_is_refused(trained, hook, where, mon
     else:
         monkeypatch.setattr(Shaw, hook, other, raising=False)
     with pytest.raises(UserError):
+        certify(trained)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "option"), [("shaw", "ssmax"), ("shaw", "values"), ("clipped", "ssmax"), ("none", "ssmax")]
+)
+def test_an_option_that_the_shape_keeps_quiet_about_is_refused(encoding, option):
+    model = local_classifier(encoding=encoding, options={option: 1})
+    model.shape["options"] = {}
+    with pytest.raises(UserError):
+        certify(model)
+
+
+@pytest.mark.parametrize("where", ["instance", "class", "base class"])
+@pytest.mark.parametrize(("name", "value"), [("scalable", 16), ("adds_values", True)])
+def test_an_attribute_that_turns_a_hook_on_is_refused(trained, name, value, where, monkeypatch):
+    check_form(trained)
+    owner = {"instance": trained.positions, "class": Shaw, "base class": attention.Positions}[where]
+    monkeypatch.setattr(owner, name, value, raising=False)
+    with pytest.raises(UserError):
+        certify(trained)
+
+
+def test_a_factor_of_its_own_in_attention_is_refused(trained):
+    trained.blocks[0].attention.log_factor = nn.Parameter(torch.ones(2))
+    with pytest.raises(UserError, match="log_factor' of its own"):
+        certify(trained)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("problem1.shared.attention", "products"),
+        ("problem1.shared.attention", "neighbours"),
+        ("problem1.shared.attention", "keys_seen"),
+        ("problem2.encodings", "make_encoding"),
+        ("problem2.encodings.base", "own_options"),
+        ("problem2.encodings.relative", "relative_positions"),
+        ("problem2.encodings.absolute", "sinusoids"),
+    ],
+)
+def test_a_replaced_function_of_any_module_of_the_encodings_is_refused(trained, module, name, monkeypatch):
+    original = getattr(sys.modules[module], name)
+    monkeypatch.setattr(sys.modules[module], name, lambda *arguments, **names: original(*arguments, **names))
+    with pytest.raises(UserError, match="has been replaced"):
         certify(trained)
 
 
@@ -492,6 +548,10 @@ def test_an_object_that_is_not_what_it_lists_is_refused_in_one_sentence(trained,
         {"n_heads": 4},
         {"options": {"clip": 2}},
         {"options": [1]},
+        {"options": [[1]]},
+        {"options": None},
+        {"options": {"clip": 1, "ssmax": 1}},
+        {"options": {"clip": 1, "values": 1}},
         {"window": 1.0},
         {"unknown": 1},
     ],

@@ -382,6 +382,12 @@ def test_another_form_gets_one_sentence(changes):
         bounded_tables(small_model(**changes))
 
 
+@pytest.mark.parametrize("option", ["ssmax", "values"])
+def test_an_option_that_changes_the_formula_gets_one_sentence(option):
+    with pytest.raises(ValueError, match=r"scalable softmax and values of distances are not in its formulas.$"):
+        bounded_tables(small_model("shaw", options={option: 1}))
+
+
 def test_weights_that_are_not_numbers_get_one_sentence():
     model = small_model()
     model.head[2].bias.fill_(torch.nan)

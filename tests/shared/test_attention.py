@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from problem1.shared.attention import Attention, Positions, Sinusoidal, causal_mask, feed_forward, sinusoids
+from problem1.shared.attention import Attention, Positions, Sinusoidal, causal_mask, feed_forward, keys_seen, sinusoids
 from problem1.shared.errors import UserError
 
 B, L, H, M = 3, 7, 4, 32
@@ -150,6 +150,93 @@ def test_a_window_never_builds_the_square():
     with torch.inference_mode():
         out, _ = random_attention(FarIsBad(1))(torch.randn(1, length, M))
     assert out.shape == (1, length, M)
+
+
+# --- scalable softmax, and values of positions -----------------------------------------------------------------------
+
+
+class Scalable(FarIsBad):
+    scalable = 9
+
+
+class Valued(FarIsBad):
+    """Adds to each coordinate of a head's output the weighted mean of the distances."""
+
+    adds_values = True
+
+    def values(self, weights):
+        distances = self.distances(weights, weights.transpose(-2, -1)).to(weights.dtype)
+        return (weights * distances).sum(-1, keepdim=True).expand(*weights.shape[:-1], M // H)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [None, 2, L])
+def test_a_query_sees_the_keys_that_are_not_masked(window, causal):
+    _, seen = random_attention(FarIsBad(window))(torch.randn(1, L, M), causal=causal, return_attention=True)
+    assert keys_seen(L, L, window, causal).tolist() == (seen.weights[0, 0] > 0).sum(-1).tolist()
+
+
+def test_another_sequence_is_seen_as_a_whole():
+    assert keys_seen(3, 5, None, False).tolist() == [5, 5, 5] and keys_seen(5, 3, None, False).tolist() == [3] * 5
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", [Scalable, Valued])
+def test_all_paths_agree_on_the_hooks(kind, causal):
+    full, x = random_attention(kind()), torch.randn(B, L, M)
+    local, near = random_attention(kind(L)), random_attention(kind(1))
+    for each in (local, near):
+        each.load_state_dict(full.state_dict())
+    out, seen = full(x, causal=causal, return_attention=True)
+    same(full(x, causal=causal)[0], out)
+    same(full(x, causal=causal, gate=torch.ones(H))[0], out)
+    same(local(x, causal=causal)[0], out)
+    assert not torch.allclose(near(x, causal=causal)[0], out, atol=1e-3)
+    same(near(x, causal=causal)[0], near(x, causal=causal, return_attention=True)[0])
+    same(full.mix(seen.outputs), out)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_scalable_softmax_multiplies_logits_and_bias_by_a_factor_per_head_times_the_log_of_the_keys(causal):
+    attention, x = random_attention(Scalable()), torch.randn(B, L, M)
+    q, k = attention.split(attention.query(x)), attention.split(attention.key(x))
+    logits = q @ k.transpose(-2, -1) / (M // H) ** 0.5 + FarIsBad().bias(q, k)
+    seen = torch.arange(1, L + 1) if causal else torch.full((L,), L)
+    logits = logits * attention.log_factor[:, None, None] * seen.log()[:, None]
+    if causal:
+        logits = logits + torch.full((L, L), -torch.inf).triu(1)
+    same(attention(x, causal=causal, return_attention=True)[1].weights, logits.softmax(-1))
+
+
+def test_scalable_softmax_begins_with_a_factor_of_1_for_the_stated_number_of_keys():
+    scale = Attention(M, H, Scalable()).scale(torch.zeros(1, H, 81, 1), torch.zeros(1, H, 81, 1), causal=True)
+    assert scale.shape == (H, 81, 1) and scale[2, :, 0].tolist()[::8][:2] == [0, pytest.approx(1)]
+    assert scale[1, 80, 0].item() == pytest.approx(2)  # 81 = 9 squared
+    assert Attention(M, H, FarIsBad()).scale(torch.zeros(1, H, 3, 1), torch.zeros(1, H, 3, 1), causal=True) is None
+
+
+def test_one_key_is_attended_to_whatever_the_factor():
+    attention, x = random_attention(Scalable()), torch.randn(B, 1, M)
+    out, seen = attention(x, causal=True, return_attention=True)
+    assert (seen.weights == 1).all() and out.isfinite().all()
+
+
+def test_values_are_added_to_the_outputs_of_the_heads():
+    plain, valued, x = random_attention(FarIsBad()), random_attention(Valued()), torch.randn(B, L, M)
+    valued.load_state_dict(plain.state_dict())
+    before, after = (each(x, return_attention=True)[1] for each in (plain, valued))
+    same(after.weights, before.weights)
+    for item, head, i in [(0, 0, 0), (2, 3, 6), (1, 1, 3)]:
+        mean = sum(before.weights[item, head, i, j] * (j - i) for j in range(L))
+        same(after.outputs[item, head, i], before.outputs[item, head, i] + mean)
+
+
+def test_without_the_hooks_nothing_is_learned_or_added():
+    assert set(dict(Attention(M, H, FarIsBad()).named_parameters())) == {
+        f"{name}.{part}" for name in ("query", "key", "value", "output") for part in ("weight", "bias")
+    }
+    with pytest.raises(NotImplementedError):
+        Positions().values(torch.ones(1, 1, 2, 2))
 
 
 def test_sinusoidal_table_is_the_formula():
