@@ -231,8 +231,7 @@ def write_deliverables(live: Mapping[str, tuple[Classifier, Log]], folder: Path 
     write_json(files[-1], results)
     learned = live["learned"][0]
     before, after = rows_before_and_after(live_recipe("learned"), learned)
-    known = [name for name in ENCODINGS if name in published.published_encodings()]  # a new one is not yet
-    classifiers = {name: published.published_classifier(name) for name in known}
+    classifiers = {name: published.published_classifier(name) for name in published.published_encodings()}
     figures = {
         "extrapolation_curves": plots.curves(over_seeds(rows, ["name", "length"]), ASSIGNED, plots.class_shares(rows)),
         "encoding_comparison": plots.encoding_pictures(classifiers),

@@ -19,14 +19,23 @@ from problem2.encodings import ASSIGNED, ENCODINGS, T5, Absolute, Encoding
 from problem2.mathematics import position_logits
 from problem2.model import Classifier
 
-# Ten colours that colour-blind readers can tell apart (Paul Tol), in the order of ENCODINGS.
-COLOURS = ["#cc6677", "#882255", "#332288", "#117733", "#88ccee", "#44aa99", "#999933", "#ddcc77", "#661100", "#aa4499"]
+# In the order of ENCODINGS. Two palettes of Paul Tol, each of which colour-blind readers can tell apart: "muted" (with
+# a brown) for solid lines and dots, "vibrant" for dashed lines and squares.
+MUTED = ["#cc6677", "#882255", "#332288", "#117733", "#88ccee", "#44aa99", "#999933", "#ddcc77", "#661100", "#aa4499"]
+VIBRANT = ["#ee7733", "#0077bb", "#33bbee", "#ee3377", "#cc3311", "#009988"]
+COLOURS = [*MUTED, *VIBRANT]
 Band = tuple[str, str]  # two columns
 
 
 def colour_of(name: str) -> str | tuple[float, float, float]:
     number = list(ENCODINGS).index(name)
     return COLOURS[number] if len(ENCODINGS) <= len(COLOURS) else sns.color_palette("husl", len(ENCODINGS))[number]
+
+
+def line_of(name: str) -> dict[str, Any]:
+    """How the line of an encoding is drawn: no two look the same."""
+    solid = list(ENCODINGS).index(name) < len(MUTED)
+    return {"color": colour_of(name), "marker": "o" if solid else "s", "ls": "-" if solid else "--"}
 
 
 def length_axis(axes: Axes, lengths: Sequence[int]) -> None:
@@ -44,7 +53,8 @@ def draw_curve(axes: Axes, rows: pd.DataFrame, style: Mapping[str, Any], band: B
     line = axes.plot(rows["length"], rows["mean"], **style)[0]
     axes.fill_between(rows["length"], *(rows[end] for end in band), color=line.get_color(), alpha=0.18, lw=0)
     constant = rows[rows["constant prediction"] == rows["seeds"]]
-    axes.plot(constant["length"], constant["mean"], "o", color=line.get_color(), mfc="white", zorder=3)
+    hollow: dict[str, Any] = {"marker": line.get_marker(), "mfc": "white", "ls": "", "zorder": 3}
+    axes.plot(constant["length"], constant["mean"], color=line.get_color(), **hollow)
 
 
 # --- accuracy against length -----------------------------------------------------------------------------------------
@@ -57,23 +67,26 @@ def class_shares(rows: pd.DataFrame) -> dict[int, float]:
 
 def curves(table: pd.DataFrame, names: Iterable[str], shares: Mapping[int, float]) -> Figure:
     """The assignment's figure: accuracy against length, training range shaded; grey, what a constant answer gets."""
-    figure, axes = plt.subplots(figsize=(9, 4.4), layout="constrained")
+    names = list(names)
+    few = len(names) <= 10
+    figure, axes = plt.subplots(figsize=(9, 4.4 if few else 5.4), layout="constrained")
     lengths, always = list(shares), np.array(list(shares.values()))
     axes.plot(lengths, always, color="grey", lw=1, ls="--", label='always answers "sorted"')
     axes.plot(lengths, 1 - always, color="grey", lw=1, ls=":", label='always answers "unsorted"')
     for name in names:
-        style = {"color": colour_of(name), "marker": "o", "label": ENCODINGS[name].label}
-        draw_curve(axes, table[table["name"] == name], style)
+        draw_curve(axes, table[table["name"] == name], {**line_of(name), "label": ENCODINGS[name].label})
     length_axis(axes, lengths)
     axes.text(np.prod(TRAINING_LENGTHS) ** 0.5, 1.025, "trained", ha="center", fontsize=9, color="dimgrey")
     axes.set(ylabel="accuracy", ylim=(0.35, 1.08), title="Accuracy against length, the assignment's sets")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    legend: dict[str, Any] = {"loc": "outside lower center", "ncols": 5 if few else 4, "fontsize": 9 if few else 8}
+    figure.legend(*axes.get_legend_handles_labels(), frameon=False, **legend)
     return figure
 
 
-def panels(tables: Mapping[str, pd.DataFrame], columns: int = 5, band: Band = ("min", "max")) -> Figure:
+def panels(tables: Mapping[str, pd.DataFrame], band: Band = ("min", "max")) -> Figure:
     """One panel for each encoding, one curve for each table {label: balanced accuracy over seeds}."""
     names = [name for name in ENCODINGS if name in set(next(iter(tables.values()))["name"])]
+    columns = 5 if len(names) <= 10 else 4
     lengths = sorted({length for table in tables.values() for length in table["length"]} - {12})  # too near to 16
     size: dict[str, Any] = {"figsize": (10.4, 2.4 * -(-len(names) // columns)), "layout": "constrained"}
     figure, grid = plt.subplots(-(-len(names) // columns), columns, sharex=True, sharey=True, squeeze=False, **size)
@@ -103,7 +116,7 @@ def controls(table: pd.DataFrame) -> Figure:
         for value in ("mean", "share")
     )
     text = means.map("{:.2f}".format) + constant.ge(0.5).replace({True: "¹", False: ""})
-    figure, axes = plt.subplots(figsize=(10.4, 4.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10.4, 1.4 + 0.3 * len(order)), layout="constrained")
     style = {"vmin": 0, "vmax": 1, "center": 0.5, "cmap": "RdBu", "linewidths": 0.4, "annot_kws": {"size": 8}}
     sns.heatmap(means, ax=axes, annot=text, fmt="", cbar_kws={"label": "balanced accuracy"}, **style)
     axes.set_xticks(np.arange(len(columns)) + 0.5, [str(length) for _, length in columns], rotation=0)
@@ -129,9 +142,11 @@ def draw_comparisons(axes: Axes, difference: pd.DataFrame, q: pd.DataFrame, leve
 def comparison_matrix(tables: Mapping[str, pd.DataFrame], level: float = 0.05) -> Figure:
     """A panel for each {title: paired comparisons}: by how much the encoding of a row is better than that of a column.
     What chance explains (q above `level`) is left white, its number grey."""
-    figure, grid = plt.subplots(1, len(tables), figsize=(10.4, 4.6), sharey=True, layout="constrained", squeeze=False)
+    compared = {*pd.concat([table[side] for table in tables.values() for side in ("first", "second")])}
+    names = [name for name in ENCODINGS if name in compared]
+    size: dict[str, Any] = {"figsize": (10.4, 1.8 + 0.28 * len(names)), "layout": "constrained"}
+    figure, grid = plt.subplots(1, len(tables), sharey=True, squeeze=False, **size)
     for axes, (title, table) in zip(grid[0], tables.items(), strict=True):
-        names = [name for name in ENCODINGS if name in {*table["first"], *table["second"]}]
         back = table.rename(columns={"first": "second", "second": "first"}).assign(difference=-table["difference"])
         wide = pd.concat([table, back]).pivot(index="first", columns="second", values=["difference", "q"])
         draw_comparisons(axes, wide["difference"].loc[names, names], wide["q"].loc[names, names], level)
@@ -168,8 +183,8 @@ def accuracy_by_shift(table: pd.DataFrame) -> Figure:
     for label, rows in table.groupby("label", sort=False):
         name = rows["name"].iloc[0]
         number = list(dict.fromkeys(table.loc[table["name"] == name, "label"])).index(label)
-        style: dict[str, Any] = {"color": colour_of(name), "marker": "os^vDPX*<>"[number % 10], "label": label}
-        axes.plot(rows["shift"], rows["mean"], ls="-", lw=0.6, ms=6, alpha=0.85, **style)
+        style = {**line_of(name), "marker": "os^vDPX*<>"[number % 10], "label": label}
+        axes.plot(rows["shift"], rows["mean"], lw=0.6, ms=6, alpha=0.85, **style)
     axes.axhline(0.5, color="grey", lw=0.8, ls="--")
     axes.set(xlabel="shift of the position distribution since length 16 (total variation)", ylabel="balanced accuracy")
     axes.set(xlim=(-0.03, 1.03), ylim=(0.42, 1.04))
@@ -196,12 +211,12 @@ def seen_by_attention(encoding: Encoding, length: int) -> np.ndarray:
     return logits.masked_fill(future, torch.nan).numpy()
 
 
-def draw_seen(axes: Axes, name: str, encoding: Encoding, length: int) -> None:
+def draw_seen(axes: Axes, name: str, encoding: Encoding, length: int, size: float) -> None:
     logits = seen_by_attention(encoding, length)
     low, high = np.nanmin(logits), np.nanmax(logits)
     around = 1 if high - low < 1e-5 else 0  # all alike: one colour
     axes.imshow(logits, cmap="viridis", vmin=low - around, vmax=high + around)
-    axes.set_title(ENCODINGS[name].label, fontsize=10)
+    axes.set_title(ENCODINGS[name].label, fontsize=size)
     axes.add_patch(Rectangle((-0.5, -0.5), encoding.trained, encoding.trained, fill=False, ec="red"))
     axes.set(xlabel="key position", ylabel="query position", facecolor="#f2f2f2")
     axes.tick_params(labelsize=8)
@@ -209,8 +224,11 @@ def draw_seen(axes: Axes, name: str, encoding: Encoding, length: int) -> None:
 
 def encoding_pictures(classifiers: Mapping[str, Classifier], length: int = 48) -> Figure:
     """Above: what the assigned encodings add to the embeddings. Below: what attention sees of positions, for all."""
-    figure = plt.figure(figsize=(10.4, 8.6), layout="constrained")
-    top, bottom = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=[1, 2]))
+    columns, title_size = (5, 10.0) if len(classifiers) <= 10 else (6, 8.0)
+    rows_below = -(-len(classifiers) // columns)
+    heights = [2.9, 2.85 * rows_below] if columns == 5 else [2.9, 2.2 * rows_below]
+    figure = plt.figure(figsize=(10.4, sum(heights)), layout="constrained")
+    top, bottom = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=heights))
     for axes, name in zip(top.subplots(1, len(ASSIGNED)), ASSIGNED, strict=True):
         encoding, at = classifiers[name].positions, torch.arange(length)
         rows = encoding.rows(at).detach() if isinstance(encoding, Absolute) else torch.zeros(length, encoding.d_model)
@@ -218,9 +236,9 @@ def encoding_pictures(classifiers: Mapping[str, Classifier], length: int = 48) -
         axes.axhline(encoding.trained - 0.5, color="black", lw=1)
         axes.set(title=f"{ENCODINGS[name].label}: added to the embedding", xlabel="dimension", ylabel="position")
     top.colorbar(image, ax=axes, label="added")
-    grid = bottom.subplots(-(-len(classifiers) // 5), 5, squeeze=False)
+    grid = bottom.subplots(rows_below, columns, squeeze=False)
     for axes, (name, classifier) in zip(grid.flat, classifiers.items(), strict=False):
-        draw_seen(axes, name, classifier.positions, length)
+        draw_seen(axes, name, classifier.positions, length, title_size)
     for axes in grid.flat[len(classifiers) :]:
         axes.axis("off")
     bottom.suptitle("What attention sees of positions when all values are the same (mean over heads; red: trained)")

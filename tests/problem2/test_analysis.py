@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from problem1.shared.errors import UserError
 from problem2 import analysis, published
 from problem2.analysis import in_words, length_table, mistakes, over_seeds
 from problem2.encodings import ASSIGNED, ENCODINGS, make_encoding
@@ -206,10 +207,19 @@ def test_the_deliverable_files_have_the_assignments_names(tmp_path):
     assert {"extrapolation/encoding_comparison.png", "extrapolation/learned_position_embeddings.png"} <= names
     assert all(file.stat().st_size > 0 for file in files)
     results = json.loads((tmp_path / "extrapolation" / "extrapolation_results.json").read_text())
-    assert set(results) == set(ENCODINGS)
+    assert list(results) == published.published_encodings()
     row = next(row for row in results["sinusoidal"] if row["length"] == 256 and row["seed"] == 0)
     assert row["accuracy"] == pytest.approx(1 - row["share sorted"]) and row["constant prediction"] is True
     assert row["low"] < row["accuracy"] < row["high"] and row["AUROC"] > 0 and row["share answered sorted"] == 0
+
+
+def test_an_encoding_that_is_registered_but_not_published_is_left_out():
+    encodings = published.published_encodings()
+    assert encodings == [name for name in ENCODINGS if name in set(analysis.evaluated("augmented")["name"])]
+    unknown = set(ENCODINGS) - set(encodings)
+    for name in [*unknown, "cosine"]:
+        with pytest.raises(UserError, match=f"no classifier of '{name}' is published; there are none, causal, sinus"):
+            published.published_classifier(name)
 
 
 @pytest.mark.parametrize("name", analysis.LIVE)

@@ -13,7 +13,7 @@ from torch import nn
 from problem1.shared.errors import UserError
 from problem2 import evaluation
 from problem2.dataset import long_items, make_items, split_items
-from problem2.encodings import ENCODINGS, Policies
+from problem2.encodings import ENCODINGS, Policies, encoding_options
 from problem2.evaluation import (
     CONTROLS,
     LENGTHS,
@@ -292,12 +292,13 @@ def test_policies_are_a_classifiers_own_then_the_others_of_its_encoding_then_log
     for encoding in ENCODINGS:
         own, *others = evaluation.policies_for(tiny(encoding))
         assert own not in others and others[-1] == LOG_LENGTH
+        assert evaluation.policies_for(tiny(encoding, options={"ssmax": 1})) == [own, *others[:-1]]
 
 
 @pytest.mark.parametrize(("encoding", "policy"), POLICIES)
 def test_under_a_policy_a_classifier_answers_as_if_it_were_built_with_it(encoding, policy):
     model, tokens = tiny(encoding), tokens_of(64)
-    options = {} if encoding == "randomized" else {"beyond": policy}
+    options = {"beyond": policy} if "beyond" in encoding_options(encoding) else {}
     other = tiny(encoding, options=options)
     other.load_state_dict(model.state_dict())
     before = logits_of(model, tokens)

@@ -12,12 +12,12 @@ from problem2 import evaluation, explorer
 from problem2.dataset import CORRUPTIONS, in_order
 from problem2.encodings import ENCODINGS
 from problem2.model import Classifier
-from problem2.published import certified_classifier, published_classifier
+from problem2.published import certified_classifier, published_classifier, published_encodings
 
 
 @pytest.fixture(scope="module")
 def classifiers():
-    return {name: published_classifier(name) for name in ENCODINGS} | {"certified": certified_classifier()}
+    return {name: published_classifier(name) for name in published_encodings()} | {"certified": certified_classifier()}
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def sequences(classifiers):
     return explorer.ClassifierExplorer(classifiers, "sinusoidal")
 
 
-@pytest.mark.parametrize("name", [*ENCODINGS, "certified"])
+@pytest.mark.parametrize("name", [*published_encodings(), "certified"])
 def test_every_classifier_can_be_picked_and_what_is_shown_is_its_prediction(classifiers, sequences, name):
     sequences.name.value = name
     for corruption in [explorer.SORTED, *CORRUPTIONS]:
@@ -39,6 +39,17 @@ def test_every_classifier_can_be_picked_and_what_is_shown_is_its_prediction(clas
             assert torch.allclose(weights.sum(-1), torch.ones(()), atol=1e-5)
             assert not weights[..., ~sequences.shown.visible].any()
     assert explorer.label_of(name) in sequences.canvas.value
+
+
+def test_encodings_that_are_not_studied_yet_can_be_shown():
+    shape = {"n_layers": 2, "n_heads": 4, "d_model": 64, "d_ff": 8}
+    new = {name: Classifier(name, **shape).eval() for name in ENCODINGS}
+    new |= {"scalable": Classifier("shaw", **shape, options={"ssmax": 1, "values": 1}).eval()}
+    shown = explorer.ClassifierExplorer(new, length=24)
+    for name, classifier in new.items():
+        shown.name.value = name
+        assert list(shown.policy.options) == evaluation.policies_for(classifier)
+        assert shown.shown.weights.shape == (2, 4, 24, 24) and explorer.label_of(name) in shown.canvas.value
 
 
 def test_every_policy_is_the_one_of_the_study(classifiers, sequences):

@@ -5,7 +5,7 @@ from torch import nn
 
 from problem1.shared.attention import sinusoids
 from problem1.shared.errors import UserError
-from problem2.encodings import ENCODINGS, Absolute, make_encoding
+from problem2.encodings import ENCODINGS, Absolute, make_encoding, relative_positions
 from problem2.mathematics import (
     invariant_part,
     invariant_share,
@@ -248,6 +248,35 @@ def test_the_shift_of_distances_is_that_of_a_count_by_hand():
 def grids():
     """Key minus query at lengths 16 and 32."""
     return [np.arange(n)[None] - np.arange(n)[:, None] for n in (16, 32)]
+
+
+def test_pairs_that_a_causal_mask_hides_do_not_count():
+    kerple = position_shift(make_encoding("kerple", 64, 4), 32)
+    near, far = ([d for d in grid.flatten() if d <= 0] for grid in grids())
+    assert kerple["unseen"] == pytest.approx(np.mean([d not in near for d in far]), abs=1e-6)
+    assert 0 < kerple["unseen"] < kerple["shift"] < 1
+    for encoding in ("causal", "cope"):  # they know nothing of positions
+        assert position_shift(make_encoding(encoding, 64, 4), 256) == {"unseen": 0, "shift": 0}
+
+
+def test_shares_of_all_distances_are_new_for_the_nearest_keys_only():
+    """psi(1) / psi(255) is 1/8; at length 16 the smallest share but 0 is psi(1) / psi(15), 1/4."""
+    encoding = make_encoding("fire", 64, 4)
+    before, now = (encoding.relation(length) for length in (16, 256))
+    new = ~torch.isin(now, before) & (relative_positions(torch.arange(256)) <= 0)
+    query, key = new.nonzero().T
+    assert now[255, 254] == 2 and before[15, 14] == 4 and new[255, 254]
+    assert (query - key).max() <= 3  # psi(3) / psi(255) is 1/4 already
+    assert (
+        0
+        < position_shift(encoding, 256)["unseen"]
+        < 0.02
+        < position_shift(make_encoding("kerple", 64, 4), 256)["unseen"]
+    )
+
+
+def test_stretched_positions_fall_between_those_of_training():
+    assert position_shift(make_encoding("stretched", 64, 4), 32)["unseen"] == pytest.approx(0.75, abs=1e-6)
 
 
 def test_absolute_positions_are_new_beyond_training_unless_they_are_interpolated():

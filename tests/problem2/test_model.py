@@ -104,8 +104,10 @@ def test_without_positions_the_order_of_the_input_makes_no_difference(pooling):
             assert (model(tokens).logits - model(shuffled).logits).abs().max() > 1e-3, encoding
 
 
-def test_a_causal_model_cannot_see_ahead():
-    model, tokens = small("causal", pooling="min"), tokens_of(16)
+@pytest.mark.parametrize("options", [{}, {"ssmax": 1}])
+@pytest.mark.parametrize("encoding", [name for name, cls in ENCODINGS.items() if cls.causal])
+def test_a_causal_model_cannot_see_ahead(encoding, options):
+    model, tokens = small(encoding, pooling="min", options=options), tokens_of(16)
     changed = tokens.clone()
     changed[:, 9] = (tokens[:, 9] + 50) % 100
     with torch.inference_mode():
@@ -118,6 +120,21 @@ def test_layers_share_one_encoding_unless_each_has_its_own():
     shared, own = small("t5"), small("shaw")
     assert all(block.attention.positions is shared.positions for block in shared.blocks)
     assert own.blocks[0].attention.positions is own.positions is not own.blocks[1].attention.positions
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_layer_has_a_factor_of_its_own_for_scalable_softmax(encoding, tmp_path):
+    plain, scalable = small(encoding), small(encoding, options={"ssmax": 1})
+    factors = {f"blocks.{layer}.attention.log_factor" for layer in range(2)}
+    assert set(dict(scalable.named_parameters())) - set(dict(plain.named_parameters())) == factors
+    assert all(parameter.shape == (4,) for name, parameter in scalable.named_parameters() if name in factors)
+    tokens = tokens_of(24)
+    save_classifier(scalable, tmp_path / "classifier.safetensors")
+    loaded = load_classifier(tmp_path / "classifier.safetensors")
+    assert loaded.shape["options"] == {"ssmax": 1}
+    with torch.inference_mode():
+        assert torch.equal(loaded(tokens).logits, scalable(tokens).logits)
+        same(scalable(tokens, return_attention=True).logits, scalable(tokens).logits)
 
 
 # --- pooling ---------------------------------------------------------------------------------------------------------
@@ -283,7 +300,7 @@ def test_the_shared_loop_trains_and_stores_it(encoding, tmp_path):
         ({"pooling": "worst"}, "pooling is 'worst'; it is now called 'min'."),
         ({"pooling": "cls", "window": 1}, "pooling cls with window 1: a CLS token would see its neighbours only."),
         ({"n_layers": 0}, "n_layers is 0; it must be a whole number from 1 to 100,000."),
-        ({"encoding": "alibi", "options": {"clip": 1}}, "encoding alibi has no option 'clip'; it has none."),
+        ({"encoding": "alibi", "options": {"clip": 1}}, "encoding alibi has no option 'clip'; it has ssmax."),
     ],
 )
 def test_what_cannot_be_built_gets_one_sentence(arguments, sentence):

@@ -7,16 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.colors import to_rgb
+from matplotlib.legend import Legend
 from matplotlib.text import Text
 
 from problem1.shared.statistics import paired_comparisons
 from problem2 import analysis, plots, published
 from problem2.analysis import evaluated, over_seeds, with_intervals
 from problem2.certificate import Tables
-from problem2.encodings import ASSIGNED, ENCODINGS, make_encoding
+from problem2.encodings import ASSIGNED, ENCODINGS, Absolute, make_encoding
 from problem2.evaluation import new_group
+from problem2.model import Classifier
 
-LABELS = {encoding.label for encoding in ENCODINGS.values()}
+LABELS = {ENCODINGS[name].label for name in published.published_encodings()}
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +30,7 @@ def close_figures():
 
 @pytest.fixture(scope="module")
 def classifiers():
-    return {name: published.published_classifier(name) for name in ENCODINGS}
+    return {name: published.published_classifier(name) for name in published.published_encodings()}
 
 
 # --- every figure ----------------------------------------------------------------------------------------------------
@@ -176,6 +179,92 @@ def test_encodings_have_colours_of_their_own():
     assert len({plots.colour_of(name) for name in ENCODINGS}) == len(ENCODINGS)
 
 
+# What eyes make of linear RGB: with all cones, without those for red, without those for green (Viénot et al., 1999).
+SIGHTS = (
+    np.eye(3),
+    np.array([[0.113, 0.887, 0], [0.113, 0.887, 0], [0.004, -0.004, 1]]),
+    np.array([[0.293, 0.707, 0], [0.293, 0.707, 0], [-0.022, 0.022, 1]]),
+)
+
+
+def distance(*colours):
+    """Of two colours, to those who can tell them apart least."""
+    linear = [np.array(to_rgb(colour)) ** 2.2 for colour in colours]
+    seen = [[(sight @ rgb).clip(0) ** (1 / 2.2) for rgb in linear] for sight in SIGHTS]
+    return min(np.linalg.norm(one - other) for one, other in seen)
+
+
+def test_lines_can_be_told_apart_by_colour_or_by_dashes_and_markers():
+    lines = {name: plots.line_of(name) for name in ENCODINGS}
+    for one, other in itertools.combinations(lines.values(), 2):
+        alike = [one[key] == other[key] for key in ("ls", "marker")]
+        assert alike in ([True, True], [False, False])
+        assert not alike[0] or distance(one["color"], other["color"]) > 0.1
+
+
+# --- every encoding, studied or not ----------------------------------------------------------------------------------
+
+
+def every_row():
+    """As if all had been studied: balanced accuracy by name, seed, corruption and length."""
+    draw = np.random.default_rng(0)
+    rows = itertools.product(
+        ENCODINGS, range(6), ("swaps", "adjacent", "reversed", "half-rotated"), (8, 16, 32, 64, 256)
+    )
+    table = pd.DataFrame(rows, columns=["name", "seed", "corruption", "length"])
+    columns = {"accuracy": draw.uniform(0.3, 1, len(table)), "constant prediction": False}
+    return table.assign(**columns, **{"balanced accuracy": columns["accuracy"]})
+
+
+def every_panel():
+    rows = every_row().query("corruption == 'swaps'")
+    return plots.panels({study: over_seeds(rows, ["name", "length"]) for study in ("plain", "augmented")})
+
+
+def every_control():
+    return plots.controls(over_seeds(every_row(), ["name", "corruption", "length"]))
+
+
+def every_comparison():
+    rows = every_row().query("corruption == 'swaps' and length == 64")
+    return plots.comparison_matrix({title: paired_comparisons(rows) for title in ("plain", "augmented")})
+
+
+def every_picture():
+    shape = {"n_layers": 1, "n_heads": 4, "d_model": 64, "d_ff": 8}
+    return plots.encoding_pictures({name: Classifier(name, **shape).eval() for name in ENCODINGS})
+
+
+def every_curve():
+    rows = every_row().query("corruption == 'swaps'")
+    return plots.curves(over_seeds(rows, ["name", "length"]), ENCODINGS, {8: 0.5, 16: 0.5, 32: 0.45, 64: 0.5, 256: 0.5})
+
+
+def every_shift():
+    table = over_seeds(every_row().query("corruption == 'swaps'"), ["name", "length"])
+    labels = table["name"].map({name: cls.label for name, cls in ENCODINGS.items()})
+    return plots.accuracy_by_shift(table.assign(label=labels, shift=np.linspace(0, 1, len(table))))
+
+
+@pytest.mark.parametrize(
+    "draw", [every_panel, every_control, every_comparison, every_picture, every_curve, every_shift]
+)
+def test_a_figure_has_room_for_every_encoding(draw):
+    figure = draw()
+    figure.canvas.draw()
+    texts, (width, height) = shown(figure), figure.get_size_inches()
+    assert {cls.label for cls in ENCODINGS.values()} <= {text.get_text() for text in texts}
+    assert min(text.get_fontsize() for text in texts) >= 7 and width <= 10.4 and height <= 10.4
+    assert overlapping_ticks(figure) == []
+    titles = [axes.title for axes in figure.findobj(plt.Axes) if axes.title.get_text()]
+    cells = [text for axes in figure.findobj(plt.Axes) for text in axes.texts]
+    keys = [text for legend in figure.findobj(Legend) for text in legend.get_texts()]
+    for kind in (titles, cells, keys):
+        boxes = [text.get_window_extent() for text in kind]
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
+        assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
+
+
 def test_hollow_markers_stand_where_every_seed_has_a_constant_prediction():
     axes = plots.curves(example_table(), ["learned", "none"], {32: 0.454, 64: 0.514}).axes[0]
     hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
@@ -194,9 +283,9 @@ def test_descents_are_framed():
 def test_what_attention_sees_depends_on_the_distance_for_relative_encodings(name):
     encoding = make_encoding(name, 16, 2).eval()
     seen = plots.seen_by_attention(encoding, 20)
-    assert seen.shape == (20, 20) and np.isnan(seen[0, 1]) == (name == "causal")
-    if name not in ("learned", "randomized", "sinusoidal", "causal"):
-        assert np.allclose(seen[1:, 1:], seen[:-1, :-1], atol=1e-4)
+    assert seen.shape == (20, 20) and np.isnan(seen[0, 1]) == encoding.causal
+    if not isinstance(encoding, Absolute) and name != "fire":
+        assert np.allclose(seen[1:, 1:], seen[:-1, :-1], atol=1e-4, equal_nan=True)
 
 
 def test_the_slices_of_the_token_logits_are_those_of_the_tables():

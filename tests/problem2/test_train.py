@@ -201,7 +201,7 @@ def test_options_are_numbers_or_words():
         ({"narrow": 1.5}, "narrow is 1.5; it must be between 0 and 1."),
         ({"adjacent": -0.1}, "adjacent is -0.1; it must be between 0 and 1."),
         ({"options": "clip"}, "options are 'clip'; write them like clip=1,beyond=interpolate, each once."),
-        ({"options": "clip=1"}, "encoding sinusoidal has no option 'clip'; it has beyond, shift."),
+        ({"options": "clip=1"}, "encoding sinusoidal has no option 'clip'; it has beyond, shift, ssmax."),
         ({"encoding": "shaw", "options": "clip=0"}, "clip is 0; it must be"),
         ({"learning_rate": -1.0}, "learning_rate is -1.0; it must be between"),
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be between"),
