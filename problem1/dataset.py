@@ -73,12 +73,19 @@ def every_pair(digits: int = 3, batch_size: int = 9_000) -> Iterator[np.ndarray]
         yield np.stack([low + index // numbers, low + index % numbers], axis=1)
 
 
-def contains(pool: np.ndarray, pairs: np.ndarray, either_order: bool = False) -> np.ndarray:
-    """For each row of `pairs`: is it in `pool`, as it stands or (`either_order`) with its operands swapped too?"""
-    if either_order:
-        pool = np.concatenate([pool, pool[:, ::-1]])
-    one_number = np.array([10**7, 1])  # operands have at most six digits
-    return np.isin(pairs @ one_number, pool @ one_number)
+def representative(pairs: np.ndarray, swap: str = "none") -> np.ndarray:
+    """(N,): one number for each pair, the same for all pairs that swaps (see SWAPS) make of each other."""
+    if swap == "operands":
+        pairs = np.sort(pairs, axis=1)
+    elif swap == "columns":  # of each column the larger digit above
+        above, below = (to_digits(numbers, 6) for numbers in pairs.T)  # operands have at most six digits
+        pairs = np.stack([from_digits(np.maximum(above, below)), from_digits(np.minimum(above, below))], axis=1)
+    return pairs @ np.array([10**7, 1])
+
+
+def contains(pool: np.ndarray, pairs: np.ndarray, swap: str = "none") -> np.ndarray:
+    """For each row of `pairs`: is it in `pool`, as it stands or after swaps?"""
+    return np.isin(representative(pairs, swap), representative(pool, swap))
 
 
 def overlap_table(digits: int = 3, train_size: int | None = None) -> pd.DataFrame:
@@ -90,7 +97,8 @@ def overlap_table(digits: int = 3, train_size: int | None = None) -> pd.DataFram
             "found in": right,
             "size": len(pairs[left]),
             "same order": int(contains(pairs[right], pairs[left]).sum()),
-            "either order": int(contains(pairs[right], pairs[left], either_order=True).sum()),
+            "either order": int(contains(pairs[right], pairs[left], "operands").sum()),
+            "up to swaps of columns": int(contains(pairs[right], pairs[left], "columns").sum()),
         }
         for left, right in [("test", "train"), ("validation", "train"), ("test", "validation")]
     ]
@@ -106,6 +114,23 @@ def carries_in(pairs: np.ndarray, digits: int = 3) -> np.ndarray:
     return (pairs[:, :1] % place_value + pairs[:, 1:] % place_value) >= place_value
 
 
+def column_sums(pairs: np.ndarray, digits: int = 3) -> np.ndarray:
+    """(N, digits): the two digits of each column added up, most significant first."""
+    return to_digits(pairs[:, 0], digits) + to_digits(pairs[:, 1], digits)
+
+
+def has_nine(pairs: np.ndarray, digits: int = 3) -> np.ndarray:
+    """(N,): does some column add up to 9? Only such a column sends a carry because one arrives."""
+    return (column_sums(pairs, digits) == 9).any(1)
+
+
+def carryless_digits(pairs: np.ndarray, digits: int = 3) -> np.ndarray:
+    """(N, digits + 1): the answer of somebody who forgets to carry, each column by itself: 663 + 497 gives 1050. The
+    leading 1 is written, not carried: it is there if the first column alone makes it."""
+    sums = column_sums(pairs, digits)
+    return np.column_stack([sums[:, 0] // 10, sums % 10])
+
+
 def carry_facts(pairs: np.ndarray, digits: int = 3) -> pd.DataFrame:
     """One row per pair: number of carries, longest run of neighbouring columns that carry, carry passed through a 9.
 
@@ -113,8 +138,6 @@ def carry_facts(pairs: np.ndarray, digits: int = 3) -> pd.DataFrame:
     the column pass one on.
     """
     arrives = carries_in(pairs, digits)
-    source, _ = encode_pairs(pairs, digits)
-    column_sum = source[:, :digits].numpy() + source[:, digits + 1 :].numpy()
     run, longest = np.zeros(len(pairs), int), np.zeros(len(pairs), int)
     for column in range(digits + 1):
         run = (run + 1) * arrives[:, column]
@@ -123,7 +146,7 @@ def carry_facts(pairs: np.ndarray, digits: int = 3) -> pd.DataFrame:
         {
             "carries": arrives.sum(1),
             "longest chain": longest,
-            "through a 9": (arrives[:, 1:] & (column_sum == 9)).any(1),
+            "through a 9": (arrives[:, 1:] & (column_sums(pairs, digits) == 9)).any(1),
         }
     )
 
@@ -134,6 +157,11 @@ def carry_facts(pairs: np.ndarray, digits: int = 3) -> pd.DataFrame:
 def to_digits(numbers: np.ndarray, count: int) -> np.ndarray:
     """(N,) numbers -> (N, count) digits, most significant first."""
     return numbers[:, None] // 10 ** np.arange(count - 1, -1, -1) % 10
+
+
+def from_digits(digits: np.ndarray) -> np.ndarray:
+    """(N, count) digits -> (N,) numbers."""
+    return digits @ 10 ** np.arange(digits.shape[-1] - 1, -1, -1)
 
 
 def encode_pairs(pairs: np.ndarray, digits: int = 3) -> tuple[Tensor, Tensor]:
@@ -165,16 +193,29 @@ def shift_right(target: Tensor) -> Tensor:
 
 # --- training batches ------------------------------------------------------------------------------------------------
 
+SWAPS = {  # what may change places while the sum stays the same
+    "none": "nothing",
+    "operands": "a + b = b + a",
+    "columns": "the two digits of a column, each column by itself: 663 + 497 = 693 + 467 = 467 + 693 = ...",
+}
+
 
 def swap_operands(pairs: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """a + b = b + a: each pair is turned round with probability 1/2."""
+    """Each pair is turned round with probability 1/2."""
     return np.where(draw.random(len(pairs))[:, None] < 0.5, pairs[:, ::-1], pairs)
+
+
+def swap_columns(pairs: np.ndarray, draw: np.random.Generator, digits: int = 3) -> np.ndarray:
+    """The two digits of each column change places with probability 1/2."""
+    above, below = (to_digits(numbers, digits) for numbers in pairs.T)
+    swapped = draw.random(above.shape) < 0.5
+    return np.stack([from_digits(np.where(swapped, below, above)), from_digits(np.where(swapped, above, below))], 1)
 
 
 class Batches:
     """Batches of encoded pairs; the batch of a step depends on the seed and the step only."""
 
-    def __init__(self, seed: int, batch_size: int, digits: int = 3, swap: bool = False):
+    def __init__(self, seed: int, batch_size: int, digits: int = 3, swap: str = "none"):
         self.seed, self.batch_size, self.digits, self.swap = seed, batch_size, digits, swap
 
     def pairs_of(self, step: int) -> np.ndarray:
@@ -182,18 +223,23 @@ class Batches:
         raise NotImplementedError
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        pairs = self.pairs_of(step)
-        if self.swap:
-            pairs = swap_operands(pairs, np.random.default_rng([self.seed, 2, step]))
+        pairs, draw = self.pairs_of(step), np.random.default_rng([self.seed, 2, step])
+        if self.swap == "operands":
+            pairs = swap_operands(pairs, draw)
+        elif self.swap == "columns":
+            pairs = swap_columns(pairs, draw, self.digits)
         return encode_pairs(pairs, self.digits)
 
 
 class ExactBatches(Batches):
     """The assignment's pairs, shuffled anew in every epoch.
 
-    With `full_only` the pairs that fill no batch at the end of an epoch (16 of 10,000, other ones each time) are
-    dropped, and an epoch has 156 steps of 64; otherwise they are a smaller batch, the 157th. Fewer pairs than a batch
-    holds are one batch.
+    A share `nines` of each batch are training pairs with a column that adds up to 9, drawn again on top of the epoch:
+    nothing new is shown, but what is hard is shown more often. If no training pair has one, nothing is drawn.
+
+    With `full_only` the pairs that fill no batch at the end of an epoch (16 of 10,000 in batches of 64, other ones each
+    time) are dropped, and an epoch has 156 steps; otherwise they are a smaller batch, the 157th. Fewer pairs than a
+    batch holds are one batch.
     """
 
     def __init__(
@@ -201,14 +247,18 @@ class ExactBatches(Batches):
         seed: int,
         batch_size: int,
         digits: int = 3,
-        swap: bool = False,
+        swap: str = "none",
         train_size: int | None = None,
+        nines: float = 0.0,
         full_only: bool = True,
     ):
         super().__init__(seed, batch_size, digits, swap)
         self.pairs = split_pairs("train", digits, train_size)
-        full_batches = len(self.pairs) // batch_size
-        self.per_epoch = max(1, full_batches) if full_only else steps_per_epoch(len(self.pairs), batch_size)
+        self.hard = self.pairs[has_nine(self.pairs, digits)]
+        self.drawn_again = min(round(nines * batch_size), batch_size - 1) if len(self.hard) else 0
+        self.new = batch_size - self.drawn_again
+        full_batches = len(self.pairs) // self.new
+        self.per_epoch = max(1, full_batches) if full_only else steps_per_epoch(len(self.pairs), self.new)
         self.epoch = -1
 
     def pairs_of(self, step: int) -> np.ndarray:
@@ -216,18 +266,27 @@ class ExactBatches(Batches):
         if epoch != self.epoch:
             draw = np.random.default_rng([self.seed, 0, epoch])
             self.epoch, self.order = epoch, draw.permutation(len(self.pairs))
-        return self.pairs[self.order[position * self.batch_size :][: self.batch_size]]
+        pairs = self.pairs[self.order[position * self.new :][: self.new]]
+        if self.drawn_again:
+            again = np.random.default_rng([self.seed, 3, step]).integers(len(self.hard), size=self.drawn_again)
+            pairs = np.concatenate([pairs, self.hard[again]])
+        return pairs
 
 
 class OnlineBatches(Batches):
-    """New pairs in every step; validation and test pairs are left out, in either order."""
+    """New pairs in every step; validation and test pairs are left out, up to the swaps that are shown, and in either
+    order anyway."""
 
-    def __init__(self, seed: int, batch_size: int, digits: int = 3, swap: bool = False):
+    def __init__(self, seed: int, batch_size: int, digits: int = 3, swap: str = "none"):
         super().__init__(seed, batch_size, digits, swap)
         self.held_out = np.concatenate([split_pairs(split, digits) for split in ("validation", "test")])
+        self.held_out_up_to = "operands" if swap == "none" else swap
 
     def pairs_of(self, step: int) -> np.ndarray:
         low, high = operand_range(self.digits)
         draw = np.random.default_rng([self.seed, 1, step])
-        pairs = draw.integers(low, high + 1, size=(8 * self.batch_size, 2))  # enough to choose from
-        return pairs[~contains(self.held_out, pairs, either_order=True)][: self.batch_size]
+        kept = np.empty((0, 2), int)
+        while len(kept) < self.batch_size:  # of two digits, most pairs are held out
+            pairs = draw.integers(low, high + 1, size=(8 * self.batch_size, 2))
+            kept = np.concatenate([kept, pairs[~contains(self.held_out, pairs, self.held_out_up_to)]])
+        return kept[: self.batch_size]

@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from problem1 import published
 from problem1.dataset import (
+    SWAPS,
     Batches,
     ExactBatches,
     OnlineBatches,
@@ -25,6 +27,7 @@ from problem1.shared.errors import UserError
 from problem1.shared.settings import quick, results_folder
 from problem1.shared.storage import load_tensors
 from problem1.shared.training import Log, Recipe, fit, option
+from problem1.shared.words import listing
 
 RESULTS = results_folder(__file__)
 
@@ -36,9 +39,12 @@ class AdderRecipe(Recipe):
     digits: int = option(3, "digits of an operand, 2 to 6")
     data: str = option("exact", "the assignment's pairs, or new ones in every step", choices=["exact", "online"])
     train_size: int = option(10_000, "number of training pairs (data exact)", low=1, high=1_000_000)
-    swap_operands: bool = option(True, "show a+b as b+a half of the time")
-    steps: int = option(quick(4_600, 200), "optimizer steps", low=1, high=10_000_000)
-    evaluate_every: int = option(quick(200, 100), "steps between validations", low=1, high=10_000_000)
+    swap: str = option("columns", "what changes places at random while the sum stays the same", choices=[*SWAPS])
+    nines: float = option(0.5, "share of a batch drawn from pairs with a column of sum 9 (data exact)", low=0, high=1)
+    batch_size: int = option(32, "items in a batch", low=1, high=100_000)
+    ema_decay: float = option(0.99, "of the weight average that is evaluated and kept; 0 for none", low=0, high=0.99999)
+    steps: int = option(quick(4_000, 200), "optimizer steps", low=1, high=10_000_000)
+    evaluate_every: int = option(quick(400, 100), "steps between validations", low=1, high=10_000_000)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,12 +59,14 @@ class AdderRecipe(Recipe):
 
 
 def make_batches(recipe: AdderRecipe) -> Batches:
-    arguments = recipe.seed, recipe.batch_size, recipe.digits, recipe.swap_operands
-    return ExactBatches(*arguments, recipe.train_size) if recipe.data == "exact" else OnlineBatches(*arguments)
+    arguments = recipe.seed, recipe.batch_size, recipe.digits, recipe.swap
+    if recipe.data == "online":
+        return OnlineBatches(*arguments)
+    return ExactBatches(*arguments, recipe.train_size, recipe.nines)
 
 
 def shown_pairs(recipe: AdderRecipe) -> np.ndarray:
-    """Every pair that the training shows, before any swap of its operands."""
+    """Every pair that the training shows, before any swap."""
     batches = make_batches(recipe)
     if isinstance(batches, ExactBatches):
         return batches.pairs
@@ -66,8 +74,8 @@ def shown_pairs(recipe: AdderRecipe) -> np.ndarray:
 
 
 def never_trained(pairs: np.ndarray, recipe: AdderRecipe) -> np.ndarray:
-    """Which pairs the training has not shown; with swapped operands a pair counts as shown in either order."""
-    return ~contains(shown_pairs(recipe), pairs, either_order=recipe.swap_operands)
+    """Which pairs the training has not shown; a pair counts as shown if swaps can make a shown one of it."""
+    return ~contains(shown_pairs(recipe), pairs, recipe.swap)
 
 
 def recipe_of(path: str | Path) -> AdderRecipe:
@@ -80,7 +88,7 @@ def recipe_of(path: str | Path) -> AdderRecipe:
 
 
 def unseen_pairs(split: str, recipe: AdderRecipe | None = None) -> np.ndarray:
-    """The pairs of a split that training has shown in neither order: what every question about heads is asked on."""
+    """The pairs of a split that training has not shown: what every question about heads is asked on."""
     pairs = split_pairs(split)
     return pairs[never_trained(pairs, recipe or AdderRecipe())][: quick(None, 150)]
 
@@ -110,7 +118,7 @@ def answers_right(logits: Tensor, target: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def run_pairs(model: Adder, pairs: np.ndarray, batch_size: int = 1_000) -> tuple[Tensor, Tensor]:
+def run_pairs(model: Adder, pairs: np.ndarray, batch_size: int = 250) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits (N, answer digits, 10) and targets of an array of pairs."""
     source, target = encode_pairs(pairs, model.shape["digits"])
     batches = zip(source.split(batch_size), target.split(batch_size), strict=True)
@@ -176,8 +184,19 @@ def headline_accuracy(model: Adder, recipe: AdderRecipe) -> dict[str, int | floa
     }
 
 
+def digits_reached() -> str:
+    """What the published recipe reaches with other digits, for --help."""
+    rows = published.table("digits")
+    reached = [
+        f"{row['digits']} digits {row['accuracy on unseen test pairs']:.1%} ({row['train_size']:,} training pairs)"
+        for row in rows.to_dict("records")
+    ]
+    seeds = listing(map(str, rows["seed"].unique()))
+    return f"Right of the test pairs that training does not show, recipe as it is, seed {seeds}: {', '.join(reached)}."
+
+
 def main() -> None:
-    parser = Parser(prog="python -m problem1.train", description="Train an adder.")
+    parser = Parser(prog="python -m problem1.train", description="Train an adder.", epilog=digits_reached())
     add_recipe_options(parser, AdderRecipe)
     parser.add_argument(
         "--folder", type=parse_path, help="where to keep the run (default: its own folder in problem1/results/runs)"

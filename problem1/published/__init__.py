@@ -13,7 +13,7 @@ from problem1.shared.training import Log
 
 FOLDER = Path(__file__).parent
 ADDER, LOG, PICTURE, RUNS = "adder.safetensors", "training_log.json", "carry_heads.png", "runs.zip"
-STUDY = ("seeds", "adders", "heads", "groups", "greedy")  # tables of `python -m problem1.sweep`
+STUDY = ("candidates", "seeds", "digits", "adders", "heads", "groups", "greedy")  # tables of `python -m problem1.sweep`
 FLAWED = ("flawed", "flawed_heads")  # tables of `python -m problem1.flawed`
 
 

@@ -14,6 +14,8 @@ from problem1.shared.training import Recipe
 OLD_OPTIONS = {  # old: (the option to use instead, what to say)
     "--average": ("--ema-decay", "is now called --ema-decay"),
     "--fresh": ("--overwrite", "is now called --overwrite"),
+    "--swap-operands": ("--swap", "is now --swap operands"),
+    "--no-swap-operands": ("--swap", "is now --swap none"),
     "--scheduler": ("--part", "is gone; --part 1/2 does one machine's share"),
 }
 

@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import json
 
 import numpy as np
@@ -35,15 +36,55 @@ def test_splits_hash_to_the_published_values(split, published):
 
 def test_overlap_between_splits():
     table = dataset.overlap_table().set_index(["pairs of", "found in"])
-    assert table.loc[("test", "train"), ["same order", "either order"]].tolist() == [25, 49]
-    assert table.loc[("validation", "train"), ["same order", "either order"]].tolist() == [16, 48]
+    columns = ["same order", "either order", "up to swaps of columns"]
+    assert table.loc[("test", "train"), columns].tolist() == [25, 49, 158]
+    assert table.loc[("validation", "train"), columns].tolist() == [16, 48, 166]
     assert table.loc[("test", "validation"), "same order"] == 6
 
 
-def test_contains_looks_at_the_order_only_when_asked():
-    pool, pairs = np.array([[123, 456]]), np.array([[123, 456], [456, 123], [123, 123]])
-    assert contains(pool, pairs).tolist() == [True, False, False]
-    assert contains(pool, pairs, either_order=True).tolist() == [True, True, False]
+def test_contains_looks_through_swaps_only_when_asked():
+    pool, pairs = np.array([[123, 456]]), np.array([[123, 456], [456, 123], [156, 423], [123, 457], [132, 465]])
+    assert contains(pool, pairs).tolist() == [True, False, False, False, False]
+    assert contains(pool, pairs, "operands").tolist() == [True, True, False, False, False]
+    assert contains(pool, pairs, "columns").tolist() == [True, True, True, False, False]
+
+
+def test_the_training_pairs_stand_for_65675_of_all_pairs_under_swaps_of_columns():
+    """By brute force: every training pair with every choice of columns that change places."""
+    train = split_pairs("train")
+    above, below = (dataset.to_digits(numbers, 3) for numbers in train.T)
+    reached = set()
+    for choice in itertools.product([False, True], repeat=3):
+        first = dataset.from_digits(np.where(choice, below, above))
+        reached |= set(zip(first.tolist(), (train.sum(1) - first).tolist(), strict=True))
+    shown = np.concatenate([pairs[contains(train, pairs, "columns")] for pairs in every_pair(3, 90_000)])
+    assert set(map(tuple, shown.tolist())) == reached and len(shown) == len(reached) == 65_675
+
+
+def test_pairs_with_a_nine_are_those_with_a_column_that_adds_up_to_9():
+    assert dataset.has_nine(np.array([[145, 257], [123, 456], [181, 318], [900, 100]])).tolist() == [
+        True,  # 4 + 5
+        True,  # 3 + 6
+        True,  # 8 + 1 and 1 + 8
+        False,
+    ]
+    assert sum(dataset.has_nine(pairs).sum() for pairs in every_pair(3, 90_000)) == 218_700
+
+
+def test_whoever_forgets_to_carry_is_right_exactly_where_nothing_is_carried():
+    assert dataset.carryless_digits(np.array([[663, 497], [145, 257], [123, 456]])).tolist() == [
+        [1, 0, 5, 0],
+        [0, 3, 9, 2],
+        [0, 5, 7, 9],
+    ]
+    for pairs in every_pair(2, 90_000):
+        right = (dataset.carryless_digits(pairs, 2) == dataset.to_digits(pairs.sum(1), 3)).all(1)
+        assert (right == ~carries_in(pairs, 2)[:, 1:].any(1)).all()  # a carry into the new column is only written
+
+
+def test_digits_and_back():
+    numbers = np.array([0, 7, 120, 999_999])
+    assert (dataset.from_digits(dataset.to_digits(numbers, 6)) == numbers).all()
 
 
 def test_every_pair_comes_exactly_once():
@@ -132,15 +173,51 @@ def test_an_epoch_of_full_batches_has_156_steps_and_a_whole_one_157():
     assert len(ExactBatches(0, 64, train_size=10).pairs_of(5)) == 10
 
 
-def test_swapping_shows_both_orders_of_the_same_sums():
-    plain, both = (ExactBatches(0, 64, swap=swap, train_size=640)(3) for swap in (False, True))
+def test_swapping_operands_shows_both_orders_of_the_same_sums():
+    plain, both = (ExactBatches(0, 64, swap=swap, train_size=640)(3) for swap in ("none", "operands"))
     assert torch.equal(plain[1], both[1]) and not torch.equal(plain[0], both[0])
     swapped = torch.cat([plain[0][:, 4:], plain[0][:, 3:4], plain[0][:, :3]], 1)
     assert ((both[0] == plain[0]).all(1) | (both[0] == swapped).all(1)).all()
 
 
+def test_swapping_columns_keeps_the_two_digits_of_every_column_and_shows_them_in_every_way():
+    plain, swapped = (ExactBatches(0, 640, swap=swap, train_size=640) for swap in ("none", "columns"))
+    ways = set()
+    for step in range(4):
+        (before, sums), (after, same_sums) = plain(step), swapped(step)
+        assert torch.equal(sums, same_sums)
+        turned = after[:, :3] != before[:, :3]
+        assert torch.equal(torch.where(turned, before[:, 4:], before[:, :3]), after[:, :3])
+        assert torch.equal(torch.where(turned, before[:, :3], before[:, 4:]), after[:, 4:])
+        ways |= set(map(tuple, turned.tolist()))
+        assert abs(turned.double().mean() - 0.45) < 0.05  # a half, but equal digits are not seen to change places
+    assert len(ways) == 8
+
+
+def test_a_share_of_each_batch_are_training_pairs_with_a_nine_drawn_again():
+    batches, plain = ExactBatches(0, 32, nines=0.3, train_size=640), ExactBatches(0, 22, train_size=640)
+    for step in (0, 5, 31):
+        pairs = batches.pairs_of(step)
+        assert len(pairs) == 32 and np.array_equal(pairs[:22], plain.pairs_of(step))  # the rest is an epoch as before
+        assert dataset.has_nine(pairs[22:]).all() and contains(batches.pairs, pairs).all()
+    assert not np.array_equal(batches.pairs_of(0)[22:], batches.pairs_of(1)[22:])
+    assert batches.per_epoch == 640 // 22
+    without = ExactBatches(0, 4, train_size=2, nines=0.5)
+    assert without.drawn_again == 0 if not dataset.has_nine(without.pairs).any() else len(without.pairs_of(0)) <= 4
+    assert len(ExactBatches(0, 32, nines=1.0).pairs_of(0)) == 32  # at least one is of the epoch
+
+
+@pytest.mark.parametrize("swap", dataset.SWAPS)
+def test_online_batches_show_no_held_out_pair_up_to_their_swaps(swap):
+    batches = OnlineBatches(0, 500, swap=swap)
+    shown = np.concatenate([batches.pairs_of(step) for step in range(20)])
+    assert not contains(batches.held_out, shown, "operands").any()
+    assert swap != "columns" or not contains(batches.held_out, shown, "columns").any()
+
+
 def test_online_batches_are_full_and_new_in_every_step():
-    batches = OnlineBatches(seed=0, batch_size=64, digits=2)
-    first, second = batches.pairs_of(0), batches.pairs_of(1)
-    assert len(first) == len(second) == 64 and not np.array_equal(first, second)
-    assert np.array_equal(first, OnlineBatches(0, 64, 2).pairs_of(0))
+    for swap in dataset.SWAPS:
+        batches = OnlineBatches(seed=0, batch_size=64, digits=2, swap=swap)
+        steps = [batches.pairs_of(step) for step in range(30)]
+        assert {len(pairs) for pairs in steps} == {64} and not np.array_equal(steps[0], steps[1])
+        assert np.array_equal(steps[0], OnlineBatches(0, 64, 2, swap).pairs_of(0))

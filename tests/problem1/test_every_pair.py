@@ -10,12 +10,22 @@ import torch
 from problem1 import every_pair, published
 from problem1.dataset import every_pair as all_pairs
 from problem1.dataset import split_pairs
-from problem1.every_pair import check_every_pair, check_pairs, error_table, errors_by_digit
+from problem1.every_pair import (
+    Check,
+    check_every_pair,
+    check_pairs,
+    error_table,
+    errors_by_digit,
+    float64_difference,
+    margins,
+    random_pairs,
+)
 from problem1.model import Adder
 from problem1.published import published_adder
 from problem1.shared.errors import UserError
 from problem1.shared.settings import cores
 from problem1.shared.storage import model_hash
+from problem1.train import run_pairs
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +44,14 @@ def spoiled():
 def test_the_check_finds_what_is_wrong(spoiled):
     """A model with one spoiled weight matrix: the pairs reported are exactly those that greedy decoding gets wrong."""
     pairs = split_pairs("test")[:400]
-    wrong = check_pairs(spoiled, [pairs[:150], pairs[150:]], progress=False)
+    wrong = check_pairs(spoiled, [pairs[:150], pairs[150:]], progress=False).wrong
     by_hand = [(a, b) for a, b in pairs.tolist() if int(spoiled.add(f"{a}+{b}")) != a + b]
     assert wrong[["a", "b"]].values.tolist() == [list(pair) for pair in by_hand] and 0 < len(wrong) < 400
     assert all(int(spoiled.add(f"{row.a}+{row.b}")) == row.answer for row in wrong.itertuples())
 
 
 def test_a_model_without_mistakes_has_an_empty_table(adder):
-    wrong = check_pairs(adder, [split_pairs("test")[:50]], progress=False)
+    wrong = check_pairs(adder, [split_pairs("test")[:50]], progress=False).wrong
     assert len(wrong) == 0 and list(wrong) == ["a", "b", "answer"] and wrong["a"].dtype == int
 
 
@@ -56,15 +66,15 @@ def test_a_model_that_is_always_wrong_takes_no_more_memory(monkeypatch):
         return generate(source, *rest)
 
     monkeypatch.setattr(model, "generate", counted)
-    wrong_answers = every_pair.wrong_answers
+    check_batch = every_pair.check_batch
 
     def finished(model, pairs):
         nonlocal done
-        found = wrong_answers(model, pairs)
+        found = check_batch(model, pairs)
         done += 1
         return found
 
-    monkeypatch.setattr(every_pair, "wrong_answers", finished)
+    monkeypatch.setattr(every_pair, "check_batch", finished)
 
     def batches():
         nonlocal made
@@ -74,9 +84,35 @@ def test_a_model_that_is_always_wrong_takes_no_more_memory(monkeypatch):
             yield pairs
 
     monkeypatch.setattr(every_pair, "DECODED_AT_ONCE", 150)
-    wrong = check_pairs(model, batches(), progress=False)
+    check = check_pairs(model, batches(), progress=False)
+    wrong = check.wrong
+    assert len(check.closest) == every_pair.CLOSEST == 1_000
     assert len(wrong) > 7_900 and sum(decoded) == len(wrong) and max(decoded) <= 150
     assert made == 21 and every_pair.BATCH <= 9_000
+
+
+def test_the_margin_is_that_of_the_right_digit_over_all_others_where_it_is_least():
+    logits = torch.tensor([[[5.0, 1, 2], [0, 4, 3.5]], [[1, 2, 0], [9, 0, 0]], [[7, 7, 0], [9, 0, 0]]])
+    target = torch.tensor([[0, 1], [0, 0], [0, 0]])
+    assert margins(logits, target).tolist() == [0.5, -1, 0]
+
+
+def test_the_closest_pairs_are_those_of_smallest_margin_and_wrong_ones_are_below_zero(spoiled, monkeypatch):
+    monkeypatch.setattr(every_pair, "CLOSEST", 40)
+    pairs = split_pairs("test")[:400]
+    check = check_pairs(spoiled, [pairs[:150], pairs[150:]], progress=False)
+    all_of_them = margins(*run_pairs(spoiled, pairs)).numpy()
+    assert np.allclose(check.closest["margin"], np.sort(all_of_them)[:40], atol=1e-4)
+    assert check.margin == check.closest["margin"].min() < 0 and len(check.wrong) == (all_of_them <= 0).sum()
+    first = check.closest.iloc[0]
+    assert [first["a"], first["b"]] == pairs[all_of_them.argmin()].tolist()
+
+
+def test_float64_differs_by_rounding_only(adder):
+    pairs = random_pairs(300)
+    assert 1e-7 < float64_difference(adder, pairs) < 1e-3
+    assert next(adder.parameters()).dtype is torch.float32  # it is left as it was
+    assert pairs.min() >= 100 and pairs.max() <= 999 and np.array_equal(pairs, random_pairs(300))
 
 
 def test_at_most_a_thousand_wrong_pairs_are_decoded_at_once():
@@ -90,7 +126,10 @@ def computed(monkeypatch, tmp_path):
 
     def fake(model, *rest):
         models.append(model_hash(model))
-        return pd.DataFrame({"a": [], "b": [], "answer": []})
+        return Check(
+            pd.DataFrame([[1, 2, 4]], columns=["a", "b", "answer"]),
+            pd.DataFrame([[1, 2, -0.5]], columns=["a", "b", "margin"]),
+        )
 
     monkeypatch.setattr(every_pair, "check_pairs", fake)
     monkeypatch.setattr(every_pair, "RESULTS", tmp_path)
@@ -98,14 +137,15 @@ def computed(monkeypatch, tmp_path):
 
 
 def test_a_stored_result_belongs_to_its_model(adder, computed, tmp_path):
-    assert len(check_every_pair(adder)) == 0 and computed == []  # read
+    assert len(check_every_pair(adder).wrong) == 0 and computed == []  # read
     other = Adder().eval()
-    check_every_pair(other)
+    first = check_every_pair(other)
     assert computed == [model_hash(other)] != [model_hash(adder)]  # computed
     stored = json.loads(published.check_file(model_hash(other), tmp_path).read_text())
     assert stored["model"] == model_hash(other) and stored["pairs"] == 810_000
-    check_every_pair(other)
+    again = check_every_pair(other)
     assert len(computed) == 1  # read
+    assert again.wrong.equals(first.wrong) and again.closest.equals(first.closest) and again.margin == -0.5
     check_every_pair(adder, overwrite=True)
     assert len(computed) == 2
 

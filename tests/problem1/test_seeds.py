@@ -62,6 +62,6 @@ def test_the_summary_has_a_row_for_each_seed():
     assert summary.index.tolist() == list(SEEDS) and summary.notna().all(axis=None)
     questions = carry_questions(heads)
     assert len(questions) == 5 and (heads["carries"] == heads[questions].max(axis=1)).all()
-    of_three = heads[(heads["seed"] == 3) & (heads["carries"] > 0.5)]["head"]
-    assert summary.loc[3, "heads with a flip rate above .5"] == len(of_three)
-    assert summary.loc[3, "of them cross heads"] == of_three.str.contains("Cross").sum()
+    of_one = heads[(heads["seed"] == SEEDS[3]) & (heads["carries"] > 0.5)]["head"]
+    assert summary.loc[SEEDS[3], "heads with a flip rate above .5"] == len(of_one)
+    assert summary.loc[SEEDS[3], "of them cross heads"] == of_one.str.contains("Cross").sum()

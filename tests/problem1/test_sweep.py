@@ -13,11 +13,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from problem1 import every_pair, published, sweep, train
+from problem1 import every_pair, flawed, published, sweep, train
+from problem1.dataset import split_pairs
+from problem1.flawed import FlawedRecipe
 from problem1.model import Adder, load_adder
 from problem1.shared.errors import UserError
 from problem1.shared.grid import RunsFailed, pack_rows, row_file
-from problem1.shared.storage import model_hash, write_json
+from problem1.shared.storage import model_hash, save_tensors, write_json
 from problem1.train import AdderRecipe, train_adder, unseen_pairs
 
 TINY = {"steps": 1, "evaluate_every": 1, "batch_size": 8}
@@ -26,7 +28,7 @@ TINY = {"steps": 1, "evaluate_every": 1, "batch_size": 8}
 @pytest.fixture
 def results(monkeypatch, tmp_path):
     """Whatever a run writes goes here."""
-    for module in (sweep, train, every_pair):
+    for module in (sweep, train, every_pair, flawed):
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     return tmp_path / "results"
 
@@ -56,9 +58,38 @@ def sentence(monkeypatch, capsys, *arguments):
 
 
 def test_more_seeds_add_rows_and_change_none():
-    for few, many in itertools.pairwise(sweep.grids(range(n)) for n in (1, 5, 12)):
-        for (_, less), (_, more) in zip(few, many, strict=True):
-            assert all(configuration in more for configuration in less) and len(more) > len(less)
+    for few, many in itertools.pairwise(sweep.grids(range(20, 20 + n)) for n in (1, 5, 12)):
+        for (function, less), (_, more) in zip(few, many, strict=True):
+            assert all(configuration in more for configuration in less)
+            assert len(more) > len(less) or function in (sweep.train_and_validate, sweep.train_and_test)
+
+
+def test_no_seed_serves_two_purposes():
+    """What a recipe was chosen by does not confirm it, and nor do the seeds that its prototypes were looked at with."""
+    chosen = {row["seed"] for row in sweep.candidates()}
+    confirmed = {row["seed"] for row in sweep.trainings(sweep.SEEDS)}
+    assert chosen == {10, 11} and confirmed == set(range(20, 30)) and not confirmed & (chosen | set(range(5)))
+
+
+def test_each_step_changes_one_thing():
+    """Of the recipes that cost alike each has one field more than the one before."""
+    steps = ["pre-norm, AdamW", "operands swapped", "columns swapped", "nines drawn again"]
+    for before, after in itertools.pairwise(AdderRecipe(**sweep.RECIPES[name]) for name in steps):
+        changed = {name for name, value in asdict(after).items() if value != getattr(before, name)}
+        assert len(changed) == 1 and changed <= {"swap", "nines"}
+
+
+def test_the_homework_is_trained_as_such_and_with_bos(monkeypatch, results):
+    adder = Adder().eval()
+    recipe = AdderRecipe(seed=20, **sweep.RECIPES["homework"])
+    flawless = FlawedRecipe(**asdict(recipe), homework=True, bos=True)
+    about = {"best": {"step": 3, "loss": 0.5}, "cpu seconds": 7.0}
+    save_tensors(results / "runs" / flawless.name / "model.safetensors", {}, about)
+    trained = []
+    monkeypatch.setattr(sweep, "train_flawed", lambda recipe, progress: trained.append(recipe) or adder)
+    _, facts = sweep.train_homework(recipe)
+    assert trained == [flawless] and recipe.steps == 7_850 and (recipe.swap, recipe.nines) == ("none", 0)
+    assert facts == {"best step": 3, "validation loss": 0.5, "cpu seconds": 7.0, "model": model_hash(adder)}
 
 
 def test_the_declared_trainings_are_those_of_the_committed_table():
@@ -71,9 +102,9 @@ def test_both_runs_of_a_seed_name_their_model(monkeypatch):
     """So that tables of one study can be held against each other."""
     adder, log = published.published_adder()
     monkeypatch.setattr(sweep, "train_adder", lambda *_, **__: (adder, log))
-    monkeypatch.setattr(
-        sweep, "check_every_pair", lambda *_, **__: pd.DataFrame(columns=["a", "b", "answer"], dtype=int)
-    )
+    some = every_pair.check_pairs(adder, [split_pairs("test")[:60]], progress=False)
+    monkeypatch.setattr(sweep, "check_every_pair", lambda *_, **__: some)
+    monkeypatch.setattr(every_pair, "RANDOM_SUMS", 50)
     monkeypatch.setattr(sweep, "unseen_pairs", lambda split: unseen_pairs(split)[:40])
     monkeypatch.setattr(sweep, "patch_carries", functools.partial(sweep.patch_carries, count=10))
     fields = asdict(AdderRecipe(seed=3))
@@ -83,13 +114,16 @@ def test_both_runs_of_a_seed_name_their_model(monkeypatch):
     rows = [
         {"recipe": "published", "seed": 3, "code": "a", **json.loads(json.dumps(run))} for run in (checked, studied)
     ]
-    tables = sweep.study_tables(*(pd.DataFrame([row]) for row in rows))
-    for name in published.STUDY:  # but for the model's name, which older rows call weights
-        assert set(tables[name]) - {"model"} <= set(published.table(name)) | {"code"}, name
+    checked, studied = (pd.DataFrame([row]) for row in rows)
+    tables = sweep.study_tables(checked, checked, checked, studied)
+    for name in ("seeds", "adders", "heads", "groups", "greedy"):
+        assert set(tables[name]) <= set(published.table(name)), name
 
 
 def test_a_sweep_with_failed_runs_says_so_and_fails(monkeypatch, capsys, results):
     monkeypatch.setattr(sweep, "quick", lambda *_: 0)  # no seeds to study
+    monkeypatch.setattr(sweep, "candidates", list)
+    monkeypatch.setattr(sweep, "other_digits", list)
     monkeypatch.setattr(sweep, "trainings", lambda seeds: [{"recipe": "impossible", "steps": 0}])
     told, errors = sentence(monkeypatch, capsys)
     assert told.startswith("python -m problem1.sweep: train_and_check: 1 of 1 runs failed")
@@ -151,14 +185,16 @@ def study(seeds=10, code="a"):
     """Rows of a study as the grids return them, shortened."""
     rows = [
         {"recipe": "published", "seed": seed, "validation loss": 1.0 + seed, "model": f"model{seed}", "code": code}
-        for seed in range(seeds)
+        for seed in sweep.SEEDS[:seeds]
     ]
     trained = pd.DataFrame([{**dict.fromkeys(sweep.SHOWN, 0), **row} for row in rows])
     counted = {"heads": [], "count": 1, "share": 0.1, "accuracy without all of them": {"mean": 1, "low": 1, "high": 1}}
     facts = {"prunable": {"zero": counted, "mean": counted}, "carrier of the hundreds": "x", "attention past a 9": 0.5}
     parts = {name: [{"head": "x"}] for name in ("heads", "groups", "greedy")}
     studied = [{"seed": row["seed"], "model": row["model"], "code": code, **facts, **parts} for row in rows]
-    return trained, pd.DataFrame(studied)
+    chosen = pd.DataFrame([{"candidate": "published", "seed": 10, "model": "c", "code": code}])
+    tested = pd.DataFrame([{"digits": 4, "seed": 20, "model": "d", "code": code}])
+    return chosen, trained, tested, pd.DataFrame(studied)
 
 
 @pytest.fixture
@@ -167,9 +203,9 @@ def publish(monkeypatch, results, folder):
     monkeypatch.setattr(sweep, "pack_rows", lambda grids, rows, archive: archive.write_text("rows"))
     monkeypatch.setattr(sweep, "publish_adder", lambda row, stage: (stage / published.LOG).write_text(row["model"]))
 
-    def run(trained, studied):
-        monkeypatch.setattr(sweep, "run_grids", lambda *_: (trained, studied))
-        sweep.sweep(range(10), publish=True)
+    def run(*rows):
+        monkeypatch.setattr(sweep, "run_grids", lambda *_: rows)
+        sweep.sweep(sweep.SEEDS, publish=True)
 
     return run
 
@@ -181,25 +217,25 @@ def test_a_whole_study_takes_the_place_of_the_one_before(publish, folder):
     changed = {name for name in after if before.get(name) != after[name]}
     assert changed == {*(f"{name}.csv" for name in published.STUDY), published.RUNS, published.LOG}
     assert before.keys() - after.keys() == set()
-    assert after[published.LOG] == b"model0" and published.table("adders")["model"].tolist()[3] == "model3"
+    assert after[published.LOG] == b"model20" and published.table("adders")["model"].tolist()[3] == "model23"
     assert not [file for file in folder.parent.iterdir() if file.name not in ("published", "results")]
 
 
 def test_tables_and_packed_runs_are_published_from_the_same_rows(results, folder, monkeypatch):
     """So whoever begins with the packed runs gets the published tables, byte for byte."""
     rows = study()
-    for (function, configurations), table in zip(sweep.grids(range(10)), rows, strict=True):
+    for (function, configurations), table in zip(sweep.grids(sweep.SEEDS), rows, strict=True):
         for configuration in configurations:
-            about = table[table["seed"] == configuration["seed"]].drop(columns="code").iloc[0].to_dict()
+            about = {**table.drop(columns="code").iloc[0].to_dict(), "model": f"model{configuration['seed']}"}
             result = json.loads(json.dumps({**about, **configuration}, default=float))
             write_json(row_file(function, configuration, results / "grid"), {"result": result, "code": "a"})
     monkeypatch.setattr(sweep, "publish_adder", lambda row, stage: None)
-    sweep.sweep(range(10), publish=True)
+    sweep.sweep(sweep.SEEDS, publish=True)
     shutil.rmtree(results)
-    sweep.sweep(range(10), extend=True)
+    sweep.sweep(sweep.SEEDS, extend=True)
     for name in published.STUDY:
         again = published.table_file(name, results / "sweep").read_bytes()
-        assert again == published.table_file(name).read_bytes() and again.count(b"\n") >= 10
+        assert again == published.table_file(name).read_bytes() and again.count(b"\n") >= len(sweep.DIGITS)
 
 
 def test_a_failure_at_the_end_leaves_what_is_published_as_it_was(publish, folder, monkeypatch):
@@ -233,20 +269,20 @@ def test_fewer_seeds_than_are_published_are_refused_before_anything_runs(folder,
     assert looked == [] and contents(folder) == before
 
 
-@pytest.mark.parametrize("table", [0, 1])
+@pytest.mark.parametrize("table", range(4))
 def test_rows_of_different_code_are_refused(publish, folder, table):
     before, rows = contents(folder), study()
-    rows[table].loc[4, "code"] = "b"
+    rows[table].loc[len(rows[table]) - 1, "code"] = "b"
     with pytest.raises(UserError, match="code"):
         publish(*rows)
     assert contents(folder) == before
 
 
 def test_tables_that_name_different_models_for_a_seed_are_refused(publish, folder):
-    before, (trained, studied) = contents(folder), study()
-    studied.loc[7, "model"] = "of another processor"
-    with pytest.raises(UserError, match="7"):
-        publish(trained, studied)
+    before, rows = contents(folder), study()
+    rows[3].loc[7, "model"] = "of another processor"
+    with pytest.raises(UserError, match="27"):
+        publish(*rows)
     assert contents(folder) == before
 
 
@@ -255,7 +291,7 @@ def test_the_published_adder_is_the_model_of_its_row(monkeypatch, results, folde
     recipe = AdderRecipe(seed=1, **TINY)
     model, _ = train_adder(recipe, results / "runs" / recipe.name, progress=False)
     key = model_hash(model)
-    write_json(published.check_file(key, results), {"model": key, "wrong": []})
+    write_json(published.check_file(key, results), {"model": key, "wrong": [], "closest": [[100, 100, 9.5]]})
     monkeypatch.setattr(sweep, "AdderRecipe", functools.partial(AdderRecipe, **TINY))
     monkeypatch.setattr(sweep, "patch_carries", lambda model: None)
     monkeypatch.setattr(sweep.plots, "patching", lambda table: Figure())
@@ -272,6 +308,6 @@ def test_the_published_adder_is_the_model_of_its_row(monkeypatch, results, folde
 
 
 def test_the_published_adder_has_the_lowest_validation_loss_of_the_first_seeds():
-    trained, _ = study()
+    trained = study()[1]
     trained["validation loss"] = [5, 4, 3, 2, 6, 1, 1, 1, 1, 1]
-    assert sweep.lowest_validation_loss(trained)["seed"] == 3
+    assert sweep.lowest_validation_loss(trained)["seed"] == 23
