@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from problem1 import published, train
 from problem1.dataset import SPLIT_SIZES, contains, split_pairs
 from problem1.shared.errors import UserError
 from problem1.shared.storage import save_tensors
@@ -159,3 +160,16 @@ def test_the_recipe_of_weights_stands_in_their_file(tmp_path):
     save_tensors(tmp_path / "old.safetensors", {"a": torch.ones(2)}, {"recipe": {"average": 0.9}})
     with pytest.raises(UserError, match=r"old.safetensors is of another version: its header has the recipe"):
         recipe_of(tmp_path / "old.safetensors")
+
+
+def test_help_says_what_other_digits_reach(monkeypatch, capsys):
+    rows = published.table("digits").set_index("digits")
+    assert rows.index.tolist() == [2, 4, 5, 6]
+    monkeypatch.setattr(sys, "argv", ["train", "--help"])
+    with pytest.raises(SystemExit):
+        train.main()
+    said = " ".join(capsys.readouterr().out.split())
+    for digits, row in rows.iterrows():
+        assert (
+            f"{digits} digits {row['accuracy on unseen test pairs']:.1%} ({row['train_size']:,} training pairs)" in said
+        )
