@@ -179,6 +179,21 @@ def make_items(
     return items
 
 
+def crowded_items(size: int, length: int, seed: int = 0) -> list[Item]:
+    """Items of which every other one is sorted, the rest swapped, and whose values fit clamped positions: the first 15
+    are those of a sorted sequence of 16, and all others lie where its last one does, between the 15th and the highest.
+    """
+    trained, highest = TRAINING_LENGTHS[1], ALL_VALUES[1]
+    check_task(size, (trained, length), "swaps", ALL_VALUES)
+    draw, items = random.Random(f"{seed} crowded {length}"), []
+    for number in range(size):
+        first = draw_sequence(draw, trained, sorted_item=True)[:-1]
+        last = sorted(draw.randint(first[-1], highest) for _ in range(length - len(first)))
+        sorted_item = number % 2 == 0
+        items.append((first + last if sorted_item else some_swaps(first + last, draw), sorted_item))
+    return items
+
+
 def check_task(size: int, lengths: Range, corruption: str, values: Range) -> None:
     if size < 2 or size % 2:
         raise UserError(f"size is {size}; half of a set is sorted, so it must be even and at least 2.")

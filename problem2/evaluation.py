@@ -5,6 +5,7 @@
     new           sets of the same lengths, and of 512 and 1,024, under any corruption ("adjacent" is the hard test)
     pieces        16 neighbouring values cut out of longer sequences: as dense as those, but no position is new
     narrow        length 16, all values from a narrow window: how fine are the differences that a classifier can see?
+    crowded       long sequences whose values fit clamped positions: most of them lie near the end of the range
 
 A trained classifier can also be tested under another policy for what is longer than its training (`with_policy`).
 """
@@ -30,6 +31,7 @@ from problem2.dataset import (
     VOCABULARY,
     Group,
     Range,
+    crowded_items,
     group_by_length,
     is_sorted,
     long_items,
@@ -47,6 +49,7 @@ LONGEST_TRAINED = TRAINING_LENGTHS[1]
 FAR_LENGTHS = (512, 1_024)  # farther than the assignment asks
 SIZE = quick(500, 60)  # of a development or new set
 FAR_SIZE = quick(100, 20)  # one of 1,024 takes as long as a whole set of length 8
+HARD_SIZE = quick(200, 20)  # of the far sets of the hard test
 DEVELOPMENT_SEED, NEW_SEED = 7, 2_026
 AS_TRAINED, LOG_LENGTH = "as trained", "log-length scaling"
 
@@ -102,6 +105,21 @@ def new_sets(
 
 def far_sets() -> list[Examination]:
     return new_sets(("swaps", "adjacent"), FAR_LENGTHS, FAR_SIZE)
+
+
+def hard_sets() -> list[Examination]:
+    """Single adjacent swaps only, at every length; of the far ones enough that 99.5 % means something."""
+    development = [part for part in development_sets() if part.corruption == "adjacent"]
+    return development + new_sets(("adjacent",)) + new_sets(("adjacent",), FAR_LENGTHS, HARD_SIZE)
+
+
+@functools.cache
+def crowded_sets() -> list[Examination]:
+    sets = []
+    for length in LONG_LENGTHS:
+        group = group_by_length(crowded_items(SIZE, length, NEW_SEED))[length]
+        sets.append(Examination("crowded", "swaps", length, group))
+    return sets
 
 
 def piece_sets() -> list[Examination]:

@@ -1,8 +1,4 @@
-"""The trainings behind the claims of problem 2: `python -m problem2.sweep`.
-
-What is open is chosen first, by trainings with seeds of their own, on validation and on the development lengths 24, 48
-and 96 (CANDIDATES). Then everything is trained anew with other seeds (STUDIES), and only these classifiers read the
-assignment's long sets.
+"""The trainings behind the claims of problem 2 (studies.py says which): `python -m problem2.sweep`.
 
 With `--publish` tables and weights go to problem2/published, all of them or, if anything fails, none. With `--part 1/2`
 a machine does every other run. With `--extend` what is published counts as done: more seeds cost only their own runs.
@@ -11,9 +7,9 @@ a machine does every other run. With `--extend` what is published counts as done
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -25,16 +21,20 @@ from problem1.shared.settings import QUICK, quick
 from problem1.shared.storage import model_hash
 from problem2 import published
 from problem2.counterexamples import train_certified
-from problem2.dataset import LONG_LENGTHS
-from problem2.encodings import ASSIGNED, ENCODINGS
+from problem2.dataset import LONG_LENGTHS, LONGEST
+from problem2.encodings import ENCODINGS
 from problem2.evaluation import (
+    FAR_SIZE,
+    LOG_LENGTH,
     all_sets,
+    crowded_sets,
     development_sets,
     evaluate,
     exact_sets,
     examine,
     far_sets,
     grouped_test_items,
+    hard_sets,
     new_sets,
     policies_for,
     split_rows,
@@ -42,131 +42,28 @@ from problem2.evaluation import (
 )
 from problem2.mathematics import position_facts
 from problem2.model import Classifier, load_classifier
-from problem2.train import AUGMENTED, RESULTS, ClassifierRecipe, train_classifier
-
-Fields = dict[str, Any]  # of a recipe
-
-# --- the declaration -------------------------------------------------------------------------------------------------
-
-CHOICE_SEEDS = range(10, 12)  # of the trainings by which something was chosen; nothing else is trained with them
-SEEDS = {"encodings": 10, "studies": 3, "assignment shape": 1}  # how many; none was left out after it was trained
-COMPARED = ("plain", "augmented")  # the studies that compare encodings: these are examined at 512 and 1,024 too
-
-PREPARATIONS: dict[str, Fields] = {"plain": {}, "smooth": {"smooth": True}, "shift": {"augment": "shift"}}
-PREPARATIONS["augmented"] = AUGMENTED
-SPANS, CLIPS = (256, 1_024, 2_048), {"clipped": (1, 2, 4, 8), "shaw": (1, 2, 8)}
-
-SINUSOIDAL: Fields = {"encoding": "sinusoidal", **AUGMENTED}
-SHIFTED: Fields = {**SINUSOIDAL, "options": "shift=241", "steps": quick(5_120, 160)}  # it learns far more slowly
-ONLINE: Fields = {"encoding": "sinusoidal", "smooth": True, "data": "online"}
-LOCAL: Fields = {
-    "encoding": "shaw",
-    "options": "clip=1",
-    "window": 1,
-    "pooling": "min",
-    "smooth": True,
-    "data": "online",
-    "steps": quick(2_560, 160),
-}
-
-CANDIDATES: dict[str, Fields] = {
-    **{
-        f"{encoding}, {name}": {"encoding": encoding, **options}
-        for encoding in ("sinusoidal", "learned")
-        for name, options in PREPARATIONS.items()
-    },
-    "causal, plain": {"encoding": "causal"},
-    "causal, augmented": {"encoding": "causal", **AUGMENTED},
-    **{
-        f"randomized, range {span:,}, {name}": {"encoding": "randomized", "options": f"span={span}", **options}
-        for span in SPANS
-        for name, options in (("plain", {}), ("augmented", AUGMENTED))
-    },
-    **{
-        f"{encoding}, clip {clip}": {"encoding": encoding, "options": f"clip={clip}"}
-        for encoding, clips in CLIPS.items()
-        for clip in clips
-    },
-    "sinusoidal, augmented, shifted": {**SINUSOIDAL, "options": "shift=256"},
-    **{f"local, {steps:,} steps": {**LOCAL, "steps": steps} for steps in (1_280, 2_560)},
-    "local, 1,280 steps, clipped bias": {**LOCAL, "steps": 1_280, "encoding": "clipped"},
-    "local, 1,280 steps, no window": {**LOCAL, "steps": 1_280, "window": 0},
-}
-
-STUDIES: dict[str, dict[str, Fields]] = {
-    "plain": {name: {"encoding": name} for name in ENCODINGS},
-    "augmented": {name: {"encoding": name, **AUGMENTED} for name in ENCODINGS},
-    "assignment shape": {name: {"encoding": name, "shape": "assignment", **AUGMENTED} for name in ASSIGNED},
-    "how many distances differ": {
-        str(clip): {"encoding": "clipped", "options": f"clip={clip}"} for clip in (1, 2, 4, 8, 15)
-    },
-    "what breaks sinusoidal": {  # one factor at a time
-        "as it is": SINUSOIDAL,
-        "positions: every one to 255 seen, in runs of 16": SHIFTED,
-        "positions: every distance seen too (randomized)": {"encoding": "randomized", **AUGMENTED},
-        "pooling: max": {**SINUSOIDAL, "pooling": "max"},
-        "pooling: CLS": {**SINUSOIDAL, "pooling": "cls"},
-        "pooling: min": {**SINUSOIDAL, "pooling": "min"},
-        "attention: the two neighbours only": {**SINUSOIDAL, "window": 1},
-        "data: online items": {**ONLINE, "narrow": 0.0, "adjacent": 0.0},
-        "data: online items, half of them dense": {**ONLINE, "narrow": 0.5, "adjacent": 0.0},
-        "data: online items, half of the unsorted ones hard": {**ONLINE, "narrow": 0.0, "adjacent": 0.5},
-    },
-    "what the hard test needs": {  # one factor less at a time, and none of them
-        "everything": LOCAL,
-        "without the window": {**LOCAL, "window": 0},
-        "without min pooling (mean)": {**LOCAL, "pooling": "mean"},
-        "without hard items in training": {**LOCAL, "adjacent": 0.0},
-        "without dense items in training": {**LOCAL, "narrow": 0.0},
-        "without smooth values to start with": {**LOCAL, "smooth": False},
-        "with sinusoidal positions instead": {**LOCAL, "encoding": "sinusoidal", "options": ""},
-        "with clipped bias instead": {**LOCAL, "encoding": "clipped"},
-        "the assignment's items instead": {**LOCAL, "data": "exact"},
-        "the assignment's items, squeezed": {**LOCAL, "data": "exact", "augment": "squeeze"},
-        "full attention and mean pooling": {**LOCAL, "window": 0, "pooling": "mean"},
-    },
-}
-
+from problem2.studies import (
+    COMPARED,
+    CONFIRMED_FROM,
+    FARTHEST_FROM,
+    SEEDS,
+    STUDIES,
+    Fields,
+    Training,
+    candidates,
+    hard_trainings,
+    reaching,
+    recipes_of,
+    study_seeds,
+    trainings,
+)
+from problem2.train import RESULTS, ClassifierRecipe, train_classifier
 
 # --- the runs --------------------------------------------------------------------------------------------------------
 
 
-class Training(NamedTuple):
-    """What a study asks for; several studies may ask for the same recipe."""
-
-    study: str
-    name: str
-    recipe: ClassifierRecipe
-
-
-def study_seeds(count: int) -> list[int]:
-    """The first seeds by which nothing was chosen."""
-    return [seed for seed in range(count + len(CHOICE_SEEDS)) if seed not in CHOICE_SEEDS][:count]
-
-
-def trainings(seeds: int = SEEDS["encodings"]) -> list[Training]:
-    """All that the studies ask for; `seeds` is how many those get that compare encodings."""
-    return [
-        Training(study, name, ClassifierRecipe(seed=seed, **options))
-        for study, classifiers in STUDIES.items()
-        for name, options in classifiers.items()
-        for seed in study_seeds(quick(seeds if study in COMPARED else SEEDS.get(study, SEEDS["studies"]), 1))
-    ]
-
-
-def recipes_of(declared: Sequence[Training]) -> dict[str, ClassifierRecipe]:
-    """{key: recipe}: what several studies ask for is trained once."""
-    return {training.recipe.key: training.recipe for training in declared}
-
-
-def candidates() -> list[tuple[str, ClassifierRecipe]]:
-    return [
-        (name, ClassifierRecipe(seed=seed, **options)) for name, options in CANDIDATES.items() for seed in CHOICE_SEEDS
-    ]
-
-
 def grids(declared: Sequence[Training]) -> list[Grid]:
-    """All runs, as (function, configurations)."""
+    """All runs but those that depend on others, as (function, configurations)."""
     compared = {ClassifierRecipe(**options) for study in COMPARED for options in STUDIES[study].values()}
 
     def far(recipe: ClassifierRecipe) -> bool:
@@ -176,7 +73,22 @@ def grids(declared: Sequence[Training]) -> list[Grid]:
         (train_and_develop, [asdict(recipe) for _, recipe in candidates()]),
         (train_and_examine, [{"far": far(recipe), **asdict(recipe)} for recipe in recipes_of(declared).values()]),
         (certify_seed, [{"seed": seed} for seed in study_seeds(quick(SEEDS["studies"], 1))]),
+        (train_on_hard_items, hard_trainings(study_seeds(quick(SEEDS["studies"], 1)))),
     ]
+
+
+def confirmations(hard: pd.DataFrame) -> Grid:
+    """More seeds for what does well in these first rows of the hard study."""
+    seeds = study_seeds(quick(SEEDS["encodings"], 1))
+    more = [seed for seed in seeds if seed not in set(hard["seed"])]
+    return train_on_hard_items, hard_trainings(more, reaching(hard, *CONFIRMED_FROM))
+
+
+def farthest(hard: pd.DataFrame) -> Grid:
+    """The greatest length for what does well in all rows of the hard study, and has all seeds."""
+    seeds = study_seeds(quick(SEEDS["encodings"], 1))
+    whole = hard.groupby("name")["seed"].transform("nunique") == len(seeds)
+    return examine_farthest, hard_trainings(seeds, reaching(hard[whole], *FARTHEST_FROM))
 
 
 def train_and_describe(fields: Fields) -> tuple[Classifier, dict[str, Any]]:
@@ -205,20 +117,37 @@ def train_and_develop(**fields: Any) -> dict[str, Any]:
 
 
 def train_and_examine(far: bool, **fields: Any) -> dict[str, Any]:
-    """A classifier of a study: every set at every length; under other policies than its own the longer ones of them.
-    With `far` also 512 and 1,024, under its own policy and interpolated: others have no positions there, or no promise.
+    """A classifier of a study: every set at every length; under other policies than its own the assignment's long sets,
+    under some of them the hard test. With `far` also 512 and 1,024, under its own policy and interpolated: others have
+    no positions there, or no promise.
     """
     model, facts = train_and_describe(fields)
     test = examine(model, grouped_test_items().values())
     own, *others = policies_for(model)
     farther = far_sets() if far else []
     rows = [{"policy": own, **row} for row in evaluate(model, all_sets() + farther)]
-    beyond = [each for each in exact_sets() + new_sets(("swaps", "adjacent")) if each.length in LONG_LENGTHS]
-    for policy in others:
-        sets = beyond + farther if policy == "interpolate" else beyond
+    beyond = [each for each in exact_sets() if each.length in LONG_LENGTHS]
+    hard = new_sets(("adjacent",), LONG_LENGTHS)
+    sets = {"interpolate": beyond + hard + farther, LOG_LENGTH: beyond + hard}
+    tested = {policy: sets.get(policy, beyond) for policy in others}
+    if "moved" in others:  # interpolation taken apart: the same weights on values that fit clamped positions
+        tested |= {policy: tested.get(policy, []) + crowded_sets() for policy in ("clamp", "interpolate")}
+    for policy, sets_of_policy in tested.items():
         with with_policy(model, policy):
-            rows += [{"policy": policy, **row} for row in evaluate(model, sets)]
+            rows += [{"policy": policy, **row} for row in evaluate(model, sets_of_policy)]
     return {**facts, **{f"test {name}": value for name, value in test.items()}, **position_facts(model), "rows": rows}
+
+
+def train_on_hard_items(name: str, **fields: Any) -> dict[str, Any]:
+    """A classifier of the hard study (`name` is its name there): single adjacent swaps, development lengths first."""
+    model, facts = train_and_describe(fields)
+    return {**facts, "rows": evaluate(model, hard_sets())}
+
+
+def examine_farthest(name: str, **fields: Any) -> dict[str, Any]:
+    """The same classifier, loaded or trained again, at 4,096."""
+    model, facts = train_and_describe(fields)
+    return {**facts, "rows": evaluate(model, new_sets(("adjacent",), (LONGEST,), FAR_SIZE))}
 
 
 def certify_seed(seed: int) -> dict[str, Any]:
@@ -240,16 +169,44 @@ def certify_seed(seed: int) -> dict[str, Any]:
 # --- what is made of them --------------------------------------------------------------------------------------------
 
 
-def study_tables(
-    chosen: pd.DataFrame, studied: pd.DataFrame, certificates: pd.DataFrame, declared: Sequence[Training]
-) -> dict[str, pd.DataFrame]:
-    """The published tables, from the rows of the runs: `grids(declared)` in their order."""
-    chosen = pd.DataFrame({"name": [name for name, _ in candidates()]}).join(chosen)
+@dataclass
+class Study:
+    """All grids that were run, and their tables as `run_grids` returns them."""
+
+    declared: Sequence[Training]
+    grids: Sequence[Grid]
+    chosen: pd.DataFrame  # the candidates
+    studied: pd.DataFrame  # STUDIES, each recipe once
+    certificates: pd.DataFrame
+    hard: pd.DataFrame  # HARD_STUDY
+
+
+def study_tables(study: Study) -> dict[str, pd.DataFrame]:
+    """The published tables, from the rows of the runs."""
+    chosen = pd.DataFrame({"name": [name for name, _ in candidates()]}).join(study.chosen)
     chosen, chosen_rows = split_rows(chosen, ["name", "seed"])
-    studied, studied_rows = split_rows(studied.assign(key=list(recipes_of(declared))), ["key"])
-    names = pd.DataFrame([{"study": t.study, "name": t.name, "key": t.recipe.key} for t in declared])
-    tables = chosen, chosen_rows, names.merge(studied, on="key", validate="many_to_one"), studied_rows, certificates
+    studied, studied_rows = split_rows(study.studied.assign(key=list(recipes_of(study.declared))), ["key"])
+    names = pd.DataFrame([{"study": t.study, "name": t.name, "key": t.recipe.key} for t in study.declared])
+    studied = names.merge(studied, on="key", validate="many_to_one")
+    hard, hard_rows = split_rows(study.hard, ["name", "seed"])
+    tables = chosen, chosen_rows, studied, studied_rows, study.certificates, hard, hard_rows
     return dict(zip(published.STUDY, tables, strict=True))
+
+
+def with_farthest(hard: pd.DataFrame, far: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the hard study, each with what the same classifier was asked afterwards."""
+    if far.empty:
+        return hard
+    same_models(
+        {name: table.assign(run=training_names(table)) for name, table in (("hard", hard), ("far", far))}, "run"
+    )
+    later = dict(zip(training_names(far), far["rows"], strict=True))
+    both = [rows + later.get(name, []) for name, rows in zip(training_names(hard), hard["rows"], strict=True)]
+    return hard.assign(rows=both)
+
+
+def training_names(table: pd.DataFrame) -> list[str]:
+    return [f"{name}, seed {seed}" for name, seed in zip(table["name"], table["seed"], strict=True)]
 
 
 # --- publishing ------------------------------------------------------------------------------------------------------
@@ -262,22 +219,21 @@ def check_study(classifiers: pd.DataFrame) -> None:
         check_publishable(QUICK, rows, before.get(study, 0))
 
 
-def publish_study(
-    chosen: pd.DataFrame, studied: pd.DataFrame, certificates: pd.DataFrame, declared: Sequence[Training]
-) -> None:
+def publish_study(study: Study) -> None:
     """Tables, rows and weights, as a whole: whatever fails leaves what is published as it was."""
-    tables = study_tables(chosen, studied, certificates, declared)
+    tables = study_tables(study)
     check_study(tables["classifiers"])
     for name in ("candidates", "certificates"):
         check_publishable(QUICK, tables[name], published.table(name)["seed"].nunique())
-    check_publishable(QUICK, pd.concat([chosen, studied, certificates]), published_seeds=0)  # one code in all of them
+    runs = pd.concat([study.chosen, study.studied, study.certificates, study.hard])
+    check_publishable(QUICK, runs, published_seeds=0)  # one code in all of them
     keyed = tables["candidates"].assign(key=[recipe.key for _, recipe in candidates()])
     same_models({"candidates": keyed, "classifiers": tables["classifiers"]}, by="key")
     with staged(published.FOLDER) as stage:
         published.write_tables(tables, stage)
-        pack_rows(grids(declared), RESULTS / "grid", stage / published.RUNS)
+        pack_rows(study.grids, RESULTS / "grid", stage / published.RUNS)
         publish_classifiers(tables["classifiers"], stage)
-        publish_certified(certificates, stage)
+        publish_certified(study.certificates, stage)
 
 
 def publish_classifiers(classifiers: pd.DataFrame, folder: Path) -> None:
@@ -319,6 +275,17 @@ def publish_weights(file: Path, model: str, target: Path) -> None:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
+def run_study(declared: Sequence[Training], part: tuple[int, int]) -> Study:
+    """All runs of `grids`, then those of the hard study that depend on what came out."""
+    first, folder = grids(declared), RESULTS / "grid"
+    chosen, studied, certificates, hard = run_grids(first, folder, part)
+    again = confirmations(hard)
+    hard = pd.concat([hard, *run_grids([again], folder, part)], ignore_index=True)
+    far = farthest(hard)
+    hard = with_farthest(hard, *run_grids([far], folder, part))
+    return Study(declared, [*first, again, far], chosen, studied, certificates, hard)
+
+
 def sweep(seeds: int, part: tuple[int, int] = (1, 1), extend: bool = False, publish: bool = False) -> None:
     declared = trainings(seeds)
     if publish:  # told before hours of runs rather than after them
@@ -328,12 +295,12 @@ def sweep(seeds: int, part: tuple[int, int] = (1, 1), extend: bool = False, publ
         if not archive.exists():
             raise UserError("there are no published runs to begin with; leave --extend out.")
         unpack_rows(archive, RESULTS / "grid")
-    chosen, studied, certificates = run_grids(grids(declared), RESULTS / "grid", part)
+    study = run_study(declared, part)
     folder = published.FOLDER if publish else RESULTS / "sweep"
     if publish:
-        publish_study(chosen, studied, certificates, declared)
+        publish_study(study)
     else:
-        published.write_tables(study_tables(chosen, studied, certificates, declared), folder)
+        published.write_tables(study_tables(study), folder)
     print(f"what was written is in {folder}")
 
 

@@ -127,7 +127,7 @@ def classifier_loss(model: Classifier, group: Group) -> Tensor:
 
 @torch.inference_mode()
 def run_groups(
-    model: Classifier, groups: Iterable[Group], tokens_at_once: int = 8_192
+    model: Classifier, groups: Iterable[Group], tokens_at_once: int = 1_024
 ) -> list[tuple[Prediction, Tensor]]:
     """[(Prediction, labels)] for groups of any lengths, in batches of about `tokens_at_once` tokens."""
     predictions = []

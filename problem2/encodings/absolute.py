@@ -37,7 +37,7 @@ class Sinusoidal(Absolute, name="sinusoidal"):
     a whole by a random number of positions below it: it then sees every position up to there, but no greater distance.
     """
 
-    policies = ("extend", "interpolate")
+    policies = ("extend", "clamp", "interpolate", "moved")
 
     def __init__(self, d_model: int, n_heads: int, beyond: str = "extend", shift: int = 0, **rest: Any) -> None:
         super().__init__(d_model, n_heads, beyond, **rest)
@@ -56,10 +56,10 @@ class Learned(Absolute, name="learned"):
 
     clamp         the last trained row serves all further positions (the assignment's policy)
     untrained     the further rows are used as they were initialised
-    interpolate   a position between two rows gets a mixture of both
+    interpolate   a position between two rows gets a mixture of both; so does one that is `moved`
     """
 
-    policies = ("clamp", "untrained", "interpolate")
+    policies = ("clamp", "untrained", "interpolate", "moved")
 
     def __init__(self, d_model: int, n_heads: int, beyond: str = "clamp", table_rows: int = 256, **rest: Any) -> None:
         super().__init__(d_model, n_heads, beyond, **rest)
@@ -69,16 +69,15 @@ class Learned(Absolute, name="learned"):
 
     def positions_of(self, x: Tensor) -> Tensor:
         positions = super().positions_of(x)
-        if self.beyond == "clamp":
-            return positions.clamp(max=self.trained - 1)
-        if len(positions) > len(self.table) and self.beyond == "untrained":
+        if len(positions) > len(self.table) and self.beyond in ("untrained", "moved"):
             raise UserError(f"the learned table has {len(self.table)} rows, too few for length {len(positions)}.")
         return positions
 
     def rows(self, positions: Tensor) -> Tensor:
         if not positions.is_floating_point():
             return self.table[positions]
-        before = positions.long().clamp(max=self.trained - 2)
+        last = self.trained if self.beyond == "interpolate" else len(self.table)
+        before = positions.long().clamp(max=last - 2)
         return torch.lerp(self.table[before], self.table[before + 1], (positions - before)[..., None])
 
 

@@ -107,7 +107,10 @@ class Policies(Encoding):
     that a trained model can be tested under another one. What several have in common:
 
     extend        the formula goes on
+    clamp         further positions count as the last trained one
     interpolate   positions are squeezed into 0..trained - 1 (Chen et al., 2023)
+    moved         squeezed like these, then moved as a whole to the last `trained` positions of the long sequence: they
+                  are interpolated but for one thing, that training never reached them
     """
 
     policies: tuple[str, ...] = ()
@@ -129,9 +132,14 @@ class Policies(Encoding):
 
     def token_positions(self, length: int) -> Tensor:
         """The positions of the tokens of a sequence: (length,)."""
-        if self.beyond == "interpolate" and length > self.trained:
-            return torch.arange(length) * ((self.trained - 1) / (length - 1))
-        return torch.arange(length)
+        positions = torch.arange(length)
+        if length <= self.trained:
+            return positions
+        if self.beyond == "clamp":
+            return positions.clamp(max=self.trained - 1)
+        if self.beyond in ("interpolate", "moved"):
+            positions = positions * ((self.trained - 1) / (length - 1))
+        return positions + (length - self.trained) if self.beyond == "moved" else positions
 
 
 class NoEncoding(Encoding, name="none"):

@@ -19,6 +19,8 @@ STUDY = (  # tables of `python -m problem2.sweep`
     "classifiers",
     "classifiers_evaluated",
     "certificates",
+    "hard",
+    "hard_evaluated",
 )
 FLAWED = ("flawed", "flawed_evaluated")  # tables of `python -m problem2.flawed`
 COST = "cost"  # table of `python -m problem2.bench`

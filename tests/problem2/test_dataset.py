@@ -16,6 +16,7 @@ from problem2.dataset import (
     ExactBatches,
     OnlineBatches,
     augment_values,
+    crowded_items,
     encode,
     group_by_length,
     in_order,
@@ -106,6 +107,20 @@ def test_share_of_descents_tells_the_corruptions_apart():
     }
     assert 0.34 < share["swaps"] < 0.40 and 0.45 < share["shuffle"] < 0.51
     assert share["adjacent"] == pytest.approx(1 / 39)
+
+
+@pytest.mark.parametrize("length", [16, 32, 256])
+def test_crowded_items_put_at_each_clamped_position_what_training_puts_there(length):
+    """Mean value at each of the 16 positions, those beyond the last counted as the last: as in sequences of 16."""
+    items = crowded_items(2_000, length, seed=5)
+    assert [label for _, label in items] == [True, False] * 1_000
+    assert all(label == (sequence == sorted(sequence)) for sequence, label in items)
+    ordered = np.sort([sequence for sequence, _ in items], axis=1)
+    usual = np.sort([sequence for sequence, _ in make_items(2_000, 16, seed=6)], axis=1).mean(0)
+    found = np.append(ordered[:, :15].mean(0), ordered[:, 15:].mean())
+    assert np.abs(found - usual).max() < 1.5 and ordered.shape == (2_000, length)
+    with pytest.raises(UserError, match="lengths are 16 to 12; they must rise"):
+        crowded_items(2, 12)
 
 
 def test_is_sorted_and_descents_agree_with_sorted():

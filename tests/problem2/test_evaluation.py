@@ -12,19 +12,23 @@ from torch import nn
 
 from problem1.shared.errors import UserError
 from problem2 import evaluation
-from problem2.dataset import long_items, make_items, split_items
+from problem2.dataset import crowded_items, long_items, make_items, split_items
 from problem2.encodings import ENCODINGS, Policies, encoding_options
 from problem2.evaluation import (
     CONTROLS,
+    HARD_SIZE,
     LENGTHS,
     LOG_LENGTH,
+    NEW_SEED,
     SIZE,
     all_sets,
+    crowded_sets,
     development_sets,
     evaluate,
     exact_sets,
     examine,
     far_sets,
+    hard_sets,
     narrow_sets,
     new_group,
     new_sets,
@@ -224,6 +228,18 @@ def test_narrow_sets_have_length_16_and_as_many_items_for_each_value_as_a_longer
         assert each.group.tokens.unique().tolist() == list(range(50, 50 + width))
 
 
+def test_crowded_and_hard_sets_are_what_their_names_say():
+    assert [(each.name, each.corruption, each.length) for each in crowded_sets()] == [
+        ("crowded", "swaps", length) for length in (32, 64, 128, 256)
+    ]
+    assert all(items_in(each) == crowded_items(SIZE, each.length, NEW_SEED) for each in crowded_sets())
+    hard = [(each.name, each.length, len(each.group.tokens)) for each in hard_sets()]
+    new = [("new", length, SIZE) for length in (8, 12, 16, 32, 64, 128, 256)]
+    far = [("new", 512, HARD_SIZE), ("new", 1_024, HARD_SIZE)]
+    assert hard == [("development", length, SIZE) for length in (24, 48, 96)] + new + far
+    assert {each.corruption for each in hard_sets()} == {"adjacent"} and HARD_SIZE >= 200  # one mistake is 0.5 %
+
+
 def test_every_classifier_is_examined_on_all_sets_under_names_that_tell_them_apart():
     names = [(each.name, each.corruption, each.length) for each in all_sets()]
     assert len(names) == len(set(names)) == 7 + 28 + 4 + 4
@@ -275,16 +291,19 @@ def test_rows_in_a_column_become_a_table_under_the_keys_of_theirs():
 
 
 def test_policies_are_a_classifiers_own_then_the_others_of_its_encoding_then_log_length_scaling():
-    assert evaluation.policies_for(tiny("sinusoidal")) == ["extend", "interpolate", LOG_LENGTH]
+    assert evaluation.policies_for(tiny("sinusoidal")) == ["extend", "clamp", "interpolate", "moved", LOG_LENGTH]
     assert evaluation.policies_for(tiny("sinusoidal", options={"beyond": "interpolate"})) == [
         "interpolate",
         "extend",
+        "clamp",
+        "moved",
         LOG_LENGTH,
     ]
     assert evaluation.policies_for(tiny("learned", options={"beyond": "untrained"})) == [
         "untrained",
         "clamp",
         "interpolate",
+        "moved",
         LOG_LENGTH,
     ]
     assert evaluation.policies_for(tiny("randomized")) == ["spread", LOG_LENGTH]

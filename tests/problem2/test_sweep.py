@@ -13,23 +13,20 @@ import pytest
 from problem1.shared.errors import UserError
 from problem1.shared.grid import PartDone, row_file
 from problem1.shared.storage import model_hash, write_json
-from problem2 import published, sweep, train
+from problem2 import published, studies, sweep, train
 from problem2.analysis import evaluated
 from problem2.dataset import LONG_LENGTHS
-from problem2.encodings import ENCODINGS
 from problem2.evaluation import (
     CONTROLS,
     DEVELOPMENT_LENGTHS,
-    DEVELOPMENT_SEED,
-    FAR_LENGTHS,
     LENGTHS,
-    NEW_SEED,
     evaluate,
     exact_sets,
     new_sets,
 )
 from problem2.model import load_classifier, save_classifier
-from problem2.sweep import CANDIDATES, CHOICE_SEEDS, STUDIES, train_and_develop, train_and_examine, trainings
+from problem2.studies import CANDIDATES, CHOICE_SEEDS, HARD_STUDY, STUDIES, hard_trainings, trainings
+from problem2.sweep import train_and_develop, train_and_examine
 from problem2.train import ClassifierRecipe, train_classifier
 from tests.test_published import weights_hash
 
@@ -66,25 +63,15 @@ def sentence(monkeypatch, capsys, *arguments):
     return stopped.value.code, capsys.readouterr().err
 
 
-# --- the declaration -------------------------------------------------------------------------------------------------
-
-
-def test_what_chooses_and_what_is_reported_have_nothing_in_common():
-    assert not {training.recipe.seed for training in trainings()} & set(CHOICE_SEEDS)
-    assert not set(DEVELOPMENT_LENGTHS) & {*LENGTHS, *FAR_LENGTHS} and DEVELOPMENT_SEED != NEW_SEED
-
-
-def test_seeds_by_which_something_was_chosen_are_left_out():
-    assert sweep.study_seeds(3) == [0, 1, 2] and not set(sweep.study_seeds(30)) & set(CHOICE_SEEDS)
-    assert len(sweep.study_seeds(30)) == 30
-    assert {training.recipe.seed for training in trainings(11)} == {*range(10), 12}
+# --- the runs --------------------------------------------------------------------------------------------------------
 
 
 def test_more_seeds_add_rows_and_change_none():
     for few, many in itertools.pairwise(sweep.grids(trainings(n)) for n in (1, 5, 12)):
         for (function, less), (_, more) in zip(few, many, strict=True):
             assert all(configuration in more for configuration in less)
-            assert len(more) > len(less) or function in (sweep.train_and_develop, sweep.certify_seed)
+            fixed = sweep.train_and_develop, sweep.certify_seed, sweep.train_on_hard_items
+            assert len(more) > len(less) or function in fixed
 
 
 def test_a_candidate_never_reads_a_long_set(monkeypatch, results):
@@ -96,7 +83,7 @@ def test_a_candidate_never_reads_a_long_set(monkeypatch, results):
     fields = asdict(ClassifierRecipe(encoding="learned", **TINY))
     rows = train_and_develop(**fields)["rows"]
     assert {row["length"] for row in rows} == set(DEVELOPMENT_LENGTHS)
-    assert {row["policy"] for row in rows} == {"clamp", "untrained", "interpolate", "log-length scaling"}
+    assert {row["policy"] for row in rows} == {"clamp", "untrained", "interpolate", "moved", "log-length scaling"}
     with pytest.raises(AssertionError, match="a long set was read"):
         train_and_examine(far=False, **fields)
 
@@ -105,7 +92,8 @@ def test_far_sets_of_512_and_1024_are_read_as_trained_and_interpolated(monkeypat
     monkeypatch.setattr("problem2.evaluation.FAR_SIZE", 4)
     monkeypatch.setattr("problem2.sweep.exact_sets", list)  # the rest in short
     monkeypatch.setattr("problem2.sweep.all_sets", list)
-    monkeypatch.setattr("problem2.sweep.new_sets", lambda corruptions: [])
+    monkeypatch.setattr("problem2.sweep.new_sets", lambda *_: [])
+    monkeypatch.setattr("problem2.sweep.crowded_sets", list)
     fields = asdict(ClassifierRecipe(encoding="learned", **TINY))
     assert train_and_examine(far=False, **fields)["rows"] == []
     rows = train_and_examine(far=True, **fields)["rows"]
@@ -115,23 +103,6 @@ def test_far_sets_of_512_and_1024_are_read_as_trained_and_interpolated(monkeypat
         for corruption in ("swaps", "adjacent")
         for length in (512, 1_024)
     ]
-
-
-def test_every_encoding_is_studied_with_ten_seeds_plain_and_augmented():
-    for study in ("plain", "augmented"):
-        assert list(STUDIES[study]) == list(ENCODINGS)
-        seeds = pd.DataFrame([{"name": t.name, "seed": t.recipe.seed} for t in trainings() if t.study == study])
-        assert (seeds.groupby("name")["seed"].nunique() == 10).all()
-
-
-def test_a_factor_study_changes_one_factor_at_a_time():
-    classifiers = STUDIES["what breaks sinusoidal"]
-    base = asdict(ClassifierRecipe(**classifiers["as it is"]))
-    for name, options in classifiers.items():
-        changed = {key for key, value in asdict(ClassifierRecipe(**options)).items() if base[key] != value}
-        factor = {"positions": {"encoding", "options", "steps"}, "pooling": {"pooling"}, "attention": {"window"}}
-        factor |= {"data": {"data", "augment", "narrow", "adjacent"}, "as it is": set()}
-        assert changed <= factor[name.split(":")[0]], name
 
 
 # --- what is committed is what was declared --------------------------------------------------------------------------
@@ -194,32 +165,39 @@ def test_the_certified_classifier_passes_every_control_at_every_length():
 # --- publishing ------------------------------------------------------------------------------------------------------
 
 
-def study():
-    """Rows of a study as the grids return them, shortened."""
-    return [table.copy() for table in study_rows(sweep.CHOICE_SEEDS)]
+def outcome(function, configuration):
+    """The result of a run, shortened. In the hard study Shaw's classifiers are always right, others never."""
+    if function is sweep.certify_seed:
+        return {"model": f"certified {configuration['seed']}"}
+    name = configuration.get("name", "")
+    lengths = [4_096] if function is sweep.examine_farthest else [8, 96, 1_024]
+    fields = {key: value for key, value in configuration.items() if key not in ("name", "far")}
+    score = 1.0 if name.startswith("shaw") else 0.5
+    rows = [{"length": length, "accuracy": score, "balanced accuracy": score} for length in lengths]
+    return {"rows": rows, "model": f"model of {ClassifierRecipe(**fields).key}"}
 
 
 @functools.cache
-def study_rows(choice_seeds, code="a"):
-    declared = trainings()
-
-    def rows(recipes):
-        facts = {"code": code, "rows": [{"length": 8, "accuracy": 0.5}]}
-        return pd.DataFrame([{**asdict(recipe), **facts, "model": f"model of {recipe.key}"} for recipe in recipes])
-
-    certificates = pd.DataFrame([{"seed": seed, "model": f"certified {seed}", "code": code} for seed in range(3)])
-    return rows([recipe for _, recipe in sweep.candidates()]), rows(sweep.recipes_of(declared).values()), certificates
+def rows_of(function, configurations):
+    return pd.DataFrame([{**c, **outcome(function, c), "code": "a"} for c in map(json.loads, configurations)])
 
 
 @pytest.fixture
 def publish(monkeypatch, results, folder):
-    """Publish these rows; what needs weights or rows on disk does nothing."""
+    """Publish rows of a whole study; what needs weights or rows on disk does nothing. `change(function, rows)` may
+    spoil them before."""
     monkeypatch.setattr(sweep, "pack_rows", lambda grids, rows, archive: archive.write_text("rows"))
     monkeypatch.setattr(sweep, "publish_classifiers", lambda classifiers, stage: None)
     monkeypatch.setattr(sweep, "publish_certified", lambda certificates, stage: None)
 
-    def run(*rows):
-        monkeypatch.setattr(sweep, "run_grids", lambda *_: rows)
+    def run(change=lambda function, rows: None):
+        def run_grids(grids, folder, part):
+            tables = [rows_of(f, tuple(map(json.dumps, configurations))).copy() for f, configurations in grids]
+            for (function, _), table in zip(grids, tables, strict=True):
+                change(function, table)
+            return tables
+
+        monkeypatch.setattr(sweep, "run_grids", run_grids)
         sweep.sweep(10, publish=True)
 
     return run
@@ -227,20 +205,29 @@ def publish(monkeypatch, results, folder):
 
 def test_a_whole_study_takes_the_place_of_the_one_before(publish, folder):
     before = contents(folder)
-    publish(*study())
+    publish()
     after = contents(folder)
     changed = {name for name in after if before.get(name) != after[name]}
     assert changed == {*(f"{name}.csv" for name in published.STUDY), published.RUNS}
     assert len(published.table("classifiers")) == len(trainings())
+    hard, rows = published.table("hard"), published.table("hard_evaluated")
+    seeds = hard.groupby("name")["seed"].nunique()
+    well = seeds.index.str.startswith("shaw")
+    assert set(seeds[well]) == {10} and set(seeds[~well]) == {3} and set(seeds.index) == set(HARD_STUDY)
+    asked = rows[rows["length"] == 4_096]
+    assert set(asked["name"]) == set(seeds.index[well]) and len(asked) == 40
     assert not [file for file in folder.parent.iterdir() if file.name not in ("published", "results")]
 
 
 def test_tables_and_packed_runs_are_published_from_the_same_rows(results, folder, monkeypatch):
     """So whoever begins with the packed runs gets the published tables, byte for byte."""
-    for (function, configurations), table in zip(sweep.grids(trainings()), study(), strict=True):
-        for configuration, (_, row) in zip(configurations, table.iterrows(), strict=True):
-            result = json.loads(json.dumps(row.drop("code").to_dict(), default=float))
-            write_json(row_file(function, configuration, results / "grid"), {"result": result, "code": "a"})
+    shaws = [name for name in HARD_STUDY if name.startswith("shaw")]
+    later = (sweep.train_on_hard_items, range(3, 10)), (sweep.examine_farthest, range(10))
+    grids = [*sweep.grids(trainings()), *((function, hard_trainings(seeds, shaws)) for function, seeds in later)]
+    for function, configurations in grids:
+        for configuration in configurations:
+            row = {"result": outcome(function, configuration), "code": "a"}
+            write_json(row_file(function, configuration, results / "grid"), row)
     monkeypatch.setattr(sweep, "publish_classifiers", lambda *_: None)
     monkeypatch.setattr(sweep, "publish_certified", lambda *_: None)
     sweep.sweep(10, publish=True)
@@ -261,7 +248,7 @@ def test_a_failure_at_the_end_leaves_what_is_published_as_it_was(publish, folder
 
     monkeypatch.setattr(sweep, step, fail)
     with pytest.raises(RuntimeError, match="out of disk"):
-        publish(*study())
+        publish()
     assert contents(folder) == before
     assert not [file for file in folder.parent.iterdir() if file.name not in ("published", "results")]
 
@@ -286,26 +273,48 @@ def test_fewer_seeds_than_are_published_are_refused_before_anything_runs(folder,
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("table", range(3))
-def test_rows_of_different_code_are_refused(publish, folder, table):
-    before, rows = contents(folder), study()
-    rows[table].loc[1, "code"] = "b"
+GRIDS = ("train_and_develop", "train_and_examine", "certify_seed", "train_on_hard_items")
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_rows_of_different_code_are_refused(publish, folder, grid):
+    def change(function, rows):
+        if function.__name__ == grid:
+            rows.loc[1, "code"] = "b"
+
+    before = contents(folder)
     with pytest.raises(UserError, match="code"):
-        publish(*rows)
+        publish(change)
     assert contents(folder) == before
 
 
 def test_one_recipe_with_two_models_is_refused(publish, folder, monkeypatch):
     """What chooses and what is reported share no seed, so no recipe; if they did, its models would have to agree."""
+
+    def change(function, rows):
+        if function is sweep.train_and_develop:
+            rows["model"] = "of another processor"
+
     before = contents(folder)
-    monkeypatch.setattr(sweep, "CHOICE_SEEDS", range(2))
-    monkeypatch.setattr(sweep, "study_seeds", lambda count: list(range(count)))
-    chosen, studied, certificates = study()
-    publish(chosen, studied, certificates)
-    chosen["model"] = "of another processor"
+    monkeypatch.setattr(studies, "CHOICE_SEEDS", range(2))
+    for module in (studies, sweep):
+        monkeypatch.setattr(module, "study_seeds", lambda count: list(range(count)))
+    publish()
+    after = contents(folder)
     with pytest.raises(UserError, match="candidates and classifiers are of different models for key"):
-        publish(chosen, studied, certificates)
-    assert contents(folder) != before
+        publish(change)
+    assert contents(folder) == after != before
+
+
+def test_4096_is_asked_of_the_same_models_or_nothing_is_published(publish, folder):
+    def change(function, rows):
+        if function is sweep.examine_farthest:
+            rows.loc[0, "model"] = "trained again elsewhere"
+
+    before = contents(folder)
+    with pytest.raises(UserError, match="hard and far are of different models for run shaw, seed 0"):
+        publish(change)
+    assert contents(folder) == before
 
 
 def test_extending_without_published_runs_gets_one_sentence(results, folder, monkeypatch, capsys):

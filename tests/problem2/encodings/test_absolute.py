@@ -51,6 +51,30 @@ def test_interpolation_squeezes_long_sequences_into_the_trained_positions_and_le
     same(positions, torch.arange(61) / 4)
 
 
+def test_clamped_positions_stay_at_the_last_trained_one():
+    for name in ("sinusoidal", "learned"):
+        encoding = make(name, beyond="clamp")
+        trained, long = added(encoding, 16)[0], added(encoding, 61)[0]
+        same(long, torch.cat([trained, trained[-1:].expand(45, -1)]))
+
+
+def test_moved_positions_are_the_interpolated_ones_that_far_on_where_training_never_was():
+    for length in (17, 61, 256):
+        interpolated, moved = (
+            make("sinusoidal", beyond=policy).positions_of(torch.zeros(1, length, D_MODEL))
+            for policy in ("interpolate", "moved")
+        )
+        same(moved, interpolated + (length - 16))
+        assert moved.max() <= length - 1 and (length < 32 or moved.min() >= 16)
+    plain, moved = make("learned", beyond="untrained"), make("learned", beyond="moved")
+    moved.load_state_dict(plain.state_dict())
+    same(added(moved, 16), added(plain, 16))
+    same(added(moved, 61)[0, ::4], plain.table[45:61])
+    same(added(moved, 256)[0, -1], plain.table[255])
+    with pytest.raises(UserError, match="the learned table has 256 rows, too few for length 257"):
+        added(moved, 257)
+
+
 def test_a_shift_moves_each_training_sequence_as_a_whole_by_an_offset_of_its_own():
     encoding = make("sinusoidal", shift=20).train()
     positions = positions_read_back(added(encoding, 12, batch=400))

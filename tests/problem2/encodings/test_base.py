@@ -128,8 +128,8 @@ def test_a_policy_can_be_changed_later_but_not_to_an_unknown_one():
     encoding = make("sinusoidal")
     encoding.beyond = "interpolate"
     assert encoding.beyond == "interpolate"
-    with pytest.raises(UserError, match="beyond is 'clamp'; encoding sinusoidal knows extend, interpolate"):
-        encoding.beyond = "clamp"
+    with pytest.raises(UserError, match="beyond is 'untrained'; encoding sinusoidal knows extend, clamp"):
+        encoding.beyond = "untrained"
 
 
 # --- what defines them -----------------------------------------------------------------------------------------------
