@@ -96,6 +96,11 @@ def in_words(row: Row, form: str = ".3f") -> str:
     return f"{text} (constant in {constant} of {seeds})" if constant else text
 
 
+def with_lowest(row: Row, form: str = ".3f") -> str:
+    """'0.985 (0.500)': a mean over seeds, and the lowest of them."""
+    return f"{in_short(row, form)} ({number(row['min'], form)})"
+
+
 def in_short(row: Row, form: str = ".3f") -> str:
     """'0.998', or '0.500¹' if at least half of the classifiers have a constant prediction."""
     return number(row["mean"], form) + ("¹" if 2 * row["constant prediction"] >= row["seeds"] else "")

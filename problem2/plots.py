@@ -32,6 +32,12 @@ def colour_of(name: str) -> str | tuple[float, float, float]:
     return COLOURS[number] if len(ENCODINGS) <= len(COLOURS) else sns.color_palette("husl", len(ENCODINGS))[number]
 
 
+def label_of(name: str) -> str:
+    """The label of an encoding; variants of it have theirs behind it."""
+    known = max((each for each in ENCODINGS if name == each or name.startswith(f"{each} ")), key=len, default="")
+    return ENCODINGS[known].label + name.removeprefix(known) if known else name
+
+
 def line_of(name: str) -> dict[str, Any]:
     """How the line of an encoding is drawn: no two look the same."""
     solid = list(ENCODINGS).index(name) < len(MUTED)
@@ -105,14 +111,15 @@ def panels(tables: Mapping[str, pd.DataFrame], band: Band = ("min", "max")) -> F
     return figure
 
 
-def controls(table: pd.DataFrame) -> Figure:
-    """What each classifier really learned: balanced accuracy by corruption and length; 0.5 is chance."""
-    lengths, corruptions = sorted(set(table["length"])), list(dict.fromkeys(table["corruption"]))
-    order = [name for name in ENCODINGS if name in set(table["name"])]
-    columns = pd.MultiIndex.from_product([corruptions, lengths])
+def controls(table: pd.DataFrame, group: str = "corruption") -> Figure:
+    """What each classifier really learned: balanced accuracy by corruption (or another `group`) and length; 0.5 is
+    chance."""
+    lengths, groups = sorted(set(table["length"])), list(dict.fromkeys(table[group]))
+    order = list(dict.fromkeys(table["name"]))
+    columns = pd.MultiIndex.from_product([groups, lengths])
     table = table.assign(share=table["constant prediction"] / table["seeds"])
     means, constant = (
-        table.pivot(index="name", columns=["corruption", "length"], values=value).loc[order, columns]
+        table.pivot(index="name", columns=[group, "length"], values=value).loc[order, columns]
         for value in ("mean", "share")
     )
     text = means.map("{:.2f}".format) + constant.ge(0.5).replace({True: "¹", False: ""})
@@ -120,9 +127,9 @@ def controls(table: pd.DataFrame) -> Figure:
     style = {"vmin": 0, "vmax": 1, "center": 0.5, "cmap": "RdBu", "linewidths": 0.4, "annot_kws": {"size": 8}}
     sns.heatmap(means, ax=axes, annot=text, fmt="", cbar_kws={"label": "balanced accuracy"}, **style)
     axes.set_xticks(np.arange(len(columns)) + 0.5, [str(length) for _, length in columns], rotation=0)
-    axes.set_yticks(np.arange(len(order)) + 0.5, [ENCODINGS[name].label for name in order], rotation=0)
-    for number, corruption in enumerate(corruptions):
-        axes.text((number + 0.5) * len(lengths), -0.25, corruption, ha="center", va="bottom")
+    axes.set_yticks(np.arange(len(order)) + 0.5, list(map(label_of, order)), rotation=0)
+    for number, title in enumerate(groups):
+        axes.text((number + 0.5) * len(lengths), -0.25, title, ha="center", va="bottom")
         axes.axvline(number * len(lengths), color="black", lw=1.2)
     axes.set(xlabel="length;   ¹ constant prediction in at least half of the seeds", ylabel="")
     return figure
@@ -157,12 +164,13 @@ def comparison_matrix(tables: Mapping[str, pd.DataFrame], level: float = 0.05) -
     return figure
 
 
-def factors(easy: pd.DataFrame, hard: pd.DataFrame, lengths: Sequence[int]) -> Figure:
-    """A row for each classifier of a study: balanced accuracy at some lengths, easy sets left, hard test right."""
-    names = list(dict.fromkeys(easy["name"]))
-    figure, sides = plt.subplots(1, 2, figsize=(10.4, 1.4 + 0.36 * len(names)), sharey=True, layout="constrained")
+def factors(tables: Mapping[str, pd.DataFrame], lengths: Sequence[int]) -> Figure:
+    """A row for each classifier of a study: balanced accuracy at some lengths, a panel for each {title: table}."""
+    names = list(dict.fromkeys(next(iter(tables.values()))["name"]))
+    size: dict[str, Any] = {"figsize": (10.4, 1.4 + 0.36 * len(names)), "layout": "constrained"}
+    figure, sides = plt.subplots(1, len(tables), sharey=True, **size)
     shades = dict(zip(lengths, sns.color_palette("viridis_r", len(lengths)), strict=True))
-    for axes, table, title in zip(sides, (easy, hard), ("assignment's sets", "hard test"), strict=True):
+    for axes, (title, table) in zip(sides, tables.items(), strict=True):
         for shift, (length, colour) in enumerate(shades.items()):
             rows = table[table["length"] == length].set_index("name").loc[names]
             y = np.arange(len(names)) + (shift - (len(lengths) - 1) / 2) * 0.18

@@ -61,11 +61,13 @@ def draw_comparison_matrix(classifiers):
 
 
 def draw_factors(classifiers):
-    easy, hard = (
-        over_seeds(evaluated("augmented", set="new", corruption=corruption), ["name", "length"], "balanced accuracy")
-        for corruption in ("swaps", "adjacent")
-    )
-    return plots.factors(easy, hard, [16, 64, 256])
+    tables = {
+        title: over_seeds(
+            evaluated("augmented", set="new", corruption=corruption), ["name", "length"], "balanced accuracy"
+        )
+        for title, corruption in (("assignment's sets", "swaps"), ("hard test", "adjacent"))
+    }
+    return plots.factors(tables, [16, 64, 256])
 
 
 def draw_accuracy_by_shift(classifiers):
@@ -132,6 +134,14 @@ def overlapping_ticks(figure):
             pairs = itertools.pairwise(zip(labels, boxes, strict=True))
             found += [(a.get_text(), b.get_text()) for (a, one), (b, other) in pairs if one.overlaps(other)]
     return found
+
+
+def test_variants_are_labelled_by_their_encoding_and_what_is_none_by_its_own_name():
+    assert (
+        plots.label_of("shaw") == "Shaw (clipped)"
+        and plots.label_of("shaw with values") == "Shaw (clipped) with values"
+    )
+    assert plots.label_of("shawl") == "shawl" and plots.label_of("t5 wide") == "T5 buckets wide"
 
 
 @pytest.mark.parametrize(("draw", "words"), FIGURES.items())
