@@ -132,7 +132,8 @@ def test_a_sequence_that_cannot_be_classified_gets_a_sentence_and_the_picture_st
 
 
 def test_a_policy_or_pooling_that_cannot_be_shown_gets_a_sentence(classifiers):
-    with pytest.raises(UserError, match="policy is 'rescale'; this classifier can be tested under extend, interpolate"):
+    known = "this classifier can be tested under extend, clamp, interpolate"
+    with pytest.raises(UserError, match=f"policy is 'rescale'; {known}"):
         explorer.answer(classifiers["sinusoidal"], "3 5 5 9", "rescale")
     with_cls = Classifier(n_layers=1, n_heads=2, d_model=8, d_ff=8, pooling="cls").eval()
     with pytest.raises(UserError, match="a classifier with a CLS token cannot be drawn"):
