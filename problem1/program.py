@@ -11,7 +11,7 @@ that variable. `choose` looks for the coarsest variable of each head at each pos
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,7 +80,7 @@ class Outputs:
 
 @dataclass
 class Program:
-    """An adder some of whose heads are tables. It is run as an adder is: `every_pair.check_pairs` takes it."""
+    """An adder in which all heads of some kinds are tables. It is run as an adder is: `every_pair.check_pairs` takes it."""
 
     model: Adder
     choice: Choice
@@ -100,25 +100,35 @@ class Program:
         """Of all tables."""
         return sum(entries(variable) for variables in self.choice.values() for variable in variables)
 
-    def patches(self, source: Tensor, written: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Gates (sites, heads) and patches (B, H, Q, D) that put the tables in the places of the heads."""
-        width = self.shape["d_model"] // self.shape["n_heads"]
-        lengths = [(source if block.kind == "encoder" else written).shape[1] for block in self.model.blocks]
-        patches = [torch.zeros(len(source), self.shape["n_heads"], length, width) for length in lengths]
-        known: dict[Variable, Tensor] = {}
-        for name, variables in self.choice.items():
-            site, head = self.model.site_of(name)
-            for position in range(lengths[site]):
-                variable, table = variables[position], self.tables[name][position]
-                if variable not in known:
-                    known[variable] = read(variable, source, written)
-                patches[site][:, head, position] = table[known[variable]]
-        return self.model.gates(*self.choice), patches
+    def found(self, site: int, source: Tensor, written: Tensor) -> Tensor:
+        """(B, length, M): what the tables of a site add to its stream, in place of its attention."""
+        attention = self.model.blocks[site].attention
+        length = (source if self.model.blocks[site].kind == "encoder" else written).shape[1]
+        total = attention.output.bias.expand(len(source), length, -1).clone()
+        for number, weights in enumerate(attention.output.weight.split(self.shape["d_model"] // self.shape["n_heads"], 1)):
+            name = self.model.head_names[site * self.shape["n_heads"] + number]
+            for position in range(length):
+                mixed = self.tables[name][position] @ weights.T  # entries M
+                total[:, position] += mixed[read(self.choice[name][position], source, written)]
+        return total
+
+    def through(self, sites: Iterable[int], x: Tensor, memory: Tensor | None, tokens: tuple[Tensor, Tensor]) -> Tensor:
+        """As the adder's, with tables for the sites that have them."""
+        for site in sites:
+            block = self.model.blocks[site]
+            if self.model.head_names[site * self.shape["n_heads"]] in self.choice:
+                x = block.finish(x + self.found(site, *tokens))
+            else:
+                x, _ = block(x, memory)
+        return x
 
     @torch.inference_mode()
     def __call__(self, source: Tensor, written: Tensor) -> Tensor:
         """Logits (B, length of `written`, 10), as the adder's."""
-        return self.model(source, written, *self.patches(source, written))
+        model, tokens = self.model, (source, written)
+        memory = model.source_norm(self.through(model.encoder_sites, model.embed(source), None, tokens))
+        x = self.through(model.decoder_sites, model.embed(written), memory, tokens)
+        return model.readout(model.answer_norm(x))
 
     def generate(self, source: Tensor) -> Tensor:
         """Greedy decoding: (B, digits + 1)."""
