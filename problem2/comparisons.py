@@ -1,6 +1,6 @@
 """What the studies say that change one thing at a time: rows of the published tables -> tables and sentences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -8,6 +8,7 @@ from problem1.shared.words import listing, span
 from problem2 import published
 from problem2.analysis import evaluated, over_seeds
 from problem2.dataset import LONG_LENGTHS, LONGEST
+from problem2.encodings import ENCODINGS
 from problem2.plots import label_of
 from problem2.studies import CONFIRMED_FROM, FARTHEST_FROM
 
@@ -17,6 +18,15 @@ def easy_and_hard(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     parts = {"assignment's sets": rows[rows["set"] == "exact"]}
     parts["hard test"] = rows[(rows["set"] == "new") & (rows["corruption"] == "adjacent")]
     return {title: over_seeds(part, ["name", "length"], "balanced accuracy") for title, part in parts.items()}
+
+
+def by_mask(names: Iterable[str]) -> str:
+    """The encodings in words: 'with a causal mask NoPE and FIRE; without one Shaw (clipped)'."""
+    names = list(names)
+    masked = [ENCODINGS[name].label.removesuffix(", causal") for name in names if ENCODINGS[name].causal]
+    others = [ENCODINGS[name].label for name in names if not ENCODINGS[name].causal]
+    parts = [f"with a causal mask {listing(masked)}"] if masked else []
+    return "; ".join(parts + ([f"without one {listing(others)}" if masked else listing(others)] if others else []))
 
 
 # What interpolation changes, one at a time and on the same weights: label -> policy at test time, set.
@@ -40,6 +50,43 @@ def interpolation_taken_apart(study: str, name: str) -> pd.DataFrame:
         found = rows[(rows["policy"] == policy) & (rows["set"] == kind) & (rows["corruption"] == "swaps")]
         parts.append(found.assign(name=label))
     return pd.concat(parts)
+
+
+def losses(table: pd.DataFrame, length: int) -> dict[str, float]:
+    """What each change costs at a length: balanced accuracy of interpolated positions, less that after the change."""
+    means = table[table["length"] == length].set_index("name")["mean"]
+    return {str(label): means["interpolated"] - mean for label, mean in means.items() if label != "interpolated"}
+
+
+def interpolation_in_words(tables: Mapping[str, pd.DataFrame], lengths: Sequence[int] = (32, 64, 256)) -> str:
+    """The caption of its figure, from {title: balanced accuracy over seeds}."""
+    costs = []
+    for title, table in tables.items():
+        alone = "; ".join(
+            f"{label} {', '.join(f'{losses(table, length)[label]:.2f}' for length in lengths)}"
+            for label in list(INTERPOLATION)[1:4]
+        )
+        costs.append(f"{title} ({table['seeds'].max()} seeds): {alone}")
+    at = listing(map(str, lengths))
+    return (
+        "**Figure 7.** One change at a time; dots are means over the seeds, bars reach from the lowest to the highest. "
+        f"What each change alone costs in balanced accuracy, at {at}: {'. '.join(costs)}. The two rows of crowded "
+        "sequences differ in positions only, on the same items; where they fall alike, as with window 1, it is of the "
+        "items, whose neighbours are closer. Where it falls short: what two changes cost together need not be the sum."
+    )
+
+
+def why_in_words(tables: Mapping[str, pd.DataFrame], length: int = 64) -> str:
+    """What absolute positions fail of, in one sentence."""
+    unseen, shared, values = (
+        span([losses(tables[name], length)[label] for name in ("sinusoidal", "learned")])
+        for label in list(INTERPOLATION)[1:4]
+    )
+    return (
+        f"absolute encodings fail of unseen positions and of misplaced values. Each alone costs the same weights, at "
+        f"{length}, {unseen} and {values} of balanced accuracy; that many tokens share a position costs {shared} "
+        "(Figure 7, augmented). They have learned which value stands where, and interpolation keeps it there."
+    )
 
 
 # --- the hard test with full attention -------------------------------------------------------------------------------
@@ -80,7 +127,7 @@ def hard_study_in_words(rows: pd.DataFrame, seeds: Mapping[str, int]) -> str:
     gained = three["scalable softmax"] - three["softmax"]
     up, down = (listing(map(label_of, gained.index[sign * gained > 0.1])) for sign in (1, -1))
     return (
-        "**Figure 10 and Table 14.** The hard test with full attention, balanced accuracy. Figure: mean over the first "
+        "**Figure 11 and Table 14.** The hard test with full attention, balanced accuracy. Figure: mean over the first "
         f"{seeds['studies']} seeds. Table: mean (lowest) of {seeds['encodings']} seeds, for what reached "
         f"{CONFIRMED_FROM[1]} on the development length {CONFIRMED_FROM[0]}. {answer} {least} "
         f"at {length:,} in every seed. Nearest comes {best}: {(scores >= least).sum()} of its {len(scores)} seeds, "

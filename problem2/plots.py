@@ -187,7 +187,7 @@ def factors(tables: Mapping[str, pd.DataFrame], lengths: Sequence[int]) -> Figur
 def accuracy_by_shift(table: pd.DataFrame) -> Figure:
     """Balanced accuracy against the shift of the position distribution: a point for each classifier, policy and length,
     mean over seeds. `table` has the columns of `over_seeds`, and name, label, shift."""
-    figure, axes = plt.subplots(figsize=(9.5, 4.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(9.5, max(4.6, 0.21 * table["label"].nunique())), layout="constrained")
     for label, rows in table.groupby("label", sort=False):
         name = rows["name"].iloc[0]
         number = list(dict.fromkeys(table.loc[table["name"] == name, "label"])).index(label)

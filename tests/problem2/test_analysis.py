@@ -76,7 +76,7 @@ def test_rows_of_a_study_are_those_of_its_classifiers_under_the_policy_asked_for
     interpolated = analysis.evaluated("augmented", "interpolate", set="exact")
     assert set(interpolated["policy"]) == {"interpolate"} and "none" not in set(interpolated["name"])
     every = analysis.evaluated("augmented", None, set="exact", name="learned", seed=0, length=256)
-    assert set(every["policy"]) == {"clamp", "untrained", "interpolate", "log-length scaling"}
+    assert set(every["policy"]) == {"clamp", "untrained", "interpolate", "moved", "log-length scaling"}
 
 
 def test_encodings_are_labelled_as_people_write_them():

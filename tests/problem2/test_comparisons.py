@@ -98,3 +98,28 @@ def test_the_hard_study_in_words_says_who_reaches_the_end_in_every_seed():
     rows[2] |= {"balanced accuracy": 1.0}
     text = comparisons.hard_study_in_words(pd.DataFrame(rows), seeds)
     assert "Shaw (clipped), scalable softmax reaches 0.995 at 1,024 in every seed. Nearest" in text
+
+
+def taken_apart(unseen, shared, values):
+    """Balanced accuracy over seeds as `over_seeds` gives it, at one length, with these costs."""
+    means = {"interpolated": 1.0, "positions unseen": 1 - unseen, "positions shared": 1 - shared}
+    means |= {"other values there": 1 - values, "shared, other values": 0.5, "as it is: all three": 0.5}
+    return pd.DataFrame([{"name": name, "length": 64, "mean": mean, "seeds": 10} for name, mean in means.items()])
+
+
+def test_what_interpolation_changes_is_told_with_what_each_change_costs():
+    tables = {"sinusoidal": taken_apart(0.5, 0.06, 0.3), "learned": taken_apart(0.4, 0.08, 0.26)}
+    text = comparisons.interpolation_in_words(tables, [64])
+    assert "sinusoidal (10 seeds): positions unseen 0.50; positions shared 0.06; other values there 0.30." in text
+    assert "learned (10 seeds): positions unseen 0.40; positions shared 0.08; other values there 0.26." in text
+    text = comparisons.why_in_words(tables)
+    assert "at 64, 0.40 to 0.50 and 0.26 to 0.30 of balanced accuracy" in text
+    assert "share a position costs 0.06 to 0.08" in text
+
+
+def test_encodings_are_told_by_their_mask():
+    assert comparisons.by_mask(["causal", "shaw", "fire"]) == (
+        "with a causal mask NoPE and FIRE; without one Shaw (clipped)"
+    )
+    assert comparisons.by_mask(["causal"]) == "with a causal mask NoPE"
+    assert comparisons.by_mask(["shaw", "rope"]) == "Shaw (clipped) and RoPE"
