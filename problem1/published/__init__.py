@@ -14,6 +14,8 @@ from problem1.shared.training import Log
 FOLDER = Path(__file__).parent
 ADDER, LOG, PICTURE, RUNS = "adder.safetensors", "training_log.json", "carry_heads.png", "runs.zip"
 STUDY = ("candidates", "seeds", "digits", "adders", "heads", "groups", "greedy")  # tables of `python -m problem1.sweep`
+PROGRAM, PROGRAM_RUNS = "program.safetensors", "program_runs.zip"
+PROGRAMS = ("programs", *(f"program_{name}" for name in ("shares", "heads", "stages", "controls", "prefixes", "due")))
 FLAWED = ("flawed", "flawed_heads")  # tables of `python -m problem1.flawed`
 
 
@@ -27,8 +29,8 @@ def check_file(model: str, folder: Path | None = None) -> Path:
 
 
 def table(name: str) -> pd.DataFrame:
-    if name not in STUDY + FLAWED:
-        raise UserError(f"no published table is called {name!r}; there are {', '.join(STUDY + FLAWED)}.")
+    if name not in STUDY + PROGRAMS + FLAWED:
+        raise UserError(f"no published table is called {name!r}; there are {', '.join(STUDY + PROGRAMS + FLAWED)}.")
     return pd.read_csv(table_file(name))
 
 

@@ -1,0 +1,16 @@
+"""The adder as a program: what each head says, as tables that take the heads' places, and on how many sums it is right.
+
+variables.py   what a head may say: functions of named tokens
+tables.py      heads as tables
+choice.py      the coarsest variable for each head and position
+counts.py      right on how many of all sums
+controls.py    does a head say this, no more and no less?
+settled.py     digits written before, and which digit is due
+lines.py       the program in words
+study.py       ten adders
+command.py     the published program: listing, run, and the command
+"""
+
+from problem1.program.command import listing, published_program, run
+
+__all__ = ["listing", "published_program", "run"]

@@ -1,0 +1,3 @@
+from problem1.program.command import main
+
+main()

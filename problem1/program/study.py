@@ -1,0 +1,161 @@
+"""Ten adders as programs: `python -m problem1.program.study --publish`, about an hour on two cores.
+
+How coarse may a program be? Each kind of heads keeps a share of its smallest margin (choice.py). The share is the one
+with the smallest tables that leave no sum wrong for the adders of seeds 10 and 11; seeds 20 to 29 are then counted once.
+"""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from problem1 import published
+from problem1.dataset import every_pair, pair_count, split_pairs
+from problem1.every_pair import BATCH, random_pairs
+from problem1.model import Adder
+from problem1.program.choice import KEPT, choose
+from problem1.program.controls import control_pairs, controls, untrained_right
+from problem1.program.counts import STAGES, check_program
+from problem1.program.lines import said_by
+from problem1.program.settled import PREFIX_SEED, after_random_prefixes, which_digit_is_due
+from problem1.program.tables import Outputs, Program, mean_pairs, read_choice, save_program
+from problem1.shared.commands import Parser, add_sweep_options, one_sentence
+from problem1.shared.grid import Grid, pack_rows, run_grids, unpack_rows
+from problem1.shared.publishing import check_publishable, same_models, staged
+from problem1.shared.settings import QUICK, quick
+from problem1.shared.storage import model_hash
+from problem1.sweep import CHOICE_SEEDS, SEEDS
+from problem1.train import RESULTS, AdderRecipe, train_adder
+
+SHARES = (1 / 2, KEPT, 5 / 6)
+SOME_PAIRS = 81_000  # on which nine adders are asked what the published one is asked on all pairs
+
+
+# --- the runs --------------------------------------------------------------------------------------------------------
+
+
+def adder_of(seed: int) -> Adder:
+    """The adder of a seed of the published recipe; the published one is not trained again."""
+    model, log = published.published_adder()
+    return model if log["recipe"]["seed"] == seed else train_adder(AdderRecipe(seed=seed), progress=False)[0]
+
+
+def grids(seeds: range) -> list[Grid]:
+    shares = [{"seed": seed, "kept": kept} for kept in SHARES for seed in CHOICE_SEEDS]
+    recipes = [asdict(AdderRecipe(seed=seed)) for seed in seeds]
+    return [(try_share, shares), (study_program, recipes), (study_controls, [{"seed": published_seed()}])]
+
+
+def published_seed() -> int:
+    return int(published.published_log()["recipe"]["seed"])
+
+
+def try_share(seed: int, kept: float) -> dict[str, Any]:
+    program = choose(Outputs(adder_of(seed), mean_pairs()), kept=kept)
+    check = check_program(program, progress=False)
+    return {"whole": program.is_whole, "rows": program.entries, "wrong": len(check.wrong), "margin": check.margin}
+
+
+def study_program(**fields: Any) -> dict[str, Any]:
+    """The program of one adder, on how many of all sums it is right, and what is settled by the way. Its stages, with
+    heads that are computed, are counted on fewer sums."""
+    model = adder_of(AdderRecipe(**fields).seed)
+    program = choose(Outputs(model, mean_pairs()))
+    checks = {
+        stage: check_program(program.only(kinds), None if stage == "all" else control_pairs(), progress=False)
+        for stage, kinds in STAGES.items()
+    }
+    due = which_digit_is_due(model, control_pairs(), split_pairs("validation"))
+    return {
+        "model": model_hash(model),
+        "choice": program.choice,
+        "whole": program.is_whole,
+        "speaking heads": len(program.speaking),
+        "rows": program.entries,
+        "numbers": program.numbers,
+        **{f"wrong, {stage}": len(check.wrong) for stage, check in checks.items()},
+        **{f"margin, {stage}": check.margin for stage, check in checks.items()},
+        "examples": ", ".join(f"{row.a}+{row.b}={row.answer}" for row in checks["all"].wrong[:10].itertuples()),
+        "prefixes": after_random_prefixes(model, [random_pairs(SOME_PAIRS, seed=PREFIX_SEED)]).to_dict("records"),
+        "due": due.to_dict("records"),
+    }
+
+
+def study_controls(seed: int) -> dict[str, Any]:
+    """The published adder in full: all stages on every pair, all prefixes, and whether each head of its program says
+    what the listing says."""
+    model = adder_of(seed)
+    outputs, pairs = Outputs(model, mean_pairs()), control_pairs()
+    program = choose(outputs)
+    stages = {stage: check_program(program.only(kinds), progress=False) for stage, kinds in STAGES.items()}
+    return {
+        "model": model_hash(model),
+        "stages": [
+            {"tables": stage, "sums": pair_count(), "wrong": len(check.wrong), "margin": check.margin}
+            for stage, check in stages.items()
+        ],
+        "prefixes": after_random_prefixes(model, every_pair(3, BATCH)).to_dict("records"),
+        "controls": controls(program, outputs, pairs).to_dict("records"),
+        "untrained, right": untrained_right(program.choice, model.shape, mean_pairs(), pairs),
+    }
+
+
+# --- what is published -----------------------------------------------------------------------------------------------
+
+COUNTS = ["seed", "whole", "speaking heads", "rows", "numbers"]
+COUNTS += [f"{what}, {stage}" for what in ("wrong", "margin") for stage in STAGES] + ["examples", "model", "code"]
+
+
+def study_tables(tried: pd.DataFrame, studied: pd.DataFrame, controlled: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    tables = {"program_shares": tried, "programs": studied[COUNTS]}
+    heads = [
+        {"seed": row["seed"], **line}
+        for row in studied.to_dict("records")
+        for line in said_by(read_choice(row["choice"]))
+    ]
+    tables["program_heads"] = pd.DataFrame(heads)
+    for name in ("prefixes", "due"):
+        parts = zip(studied["seed"], studied[name], strict=True)
+        tables[f"program_{name}"] = pd.concat([pd.DataFrame(part).assign(seed=seed) for seed, part in parts])
+    row = controlled.iloc[0]
+    tables["program_stages"] = pd.DataFrame(row["stages"])
+    of_all = pd.DataFrame(row["prefixes"]).assign(seed=row["seed"])
+    sampled = tables["program_prefixes"]
+    tables["program_prefixes"] = pd.concat([of_all, sampled[sampled["seed"] != row["seed"]]])
+    tables["program_controls"] = pd.DataFrame(row["controls"]).assign(untrained=row["untrained, right"])
+    return tables
+
+
+def publish(results: list[pd.DataFrame], seeds: range) -> None:
+    """Tables, rows and the program of the published adder, as a whole or not at all."""
+    _, studied, _ = results
+    published_before = published.table("programs")["seed"].nunique() if published.table_file("programs").exists() else 0
+    check_publishable(QUICK, studied, published_before)
+    check_publishable(QUICK, pd.concat(results), published_before)  # one code in all of them
+    same_models({"adders": published.table("adders"), "programs": studied})
+    model = published.published_adder()[0]
+    choice = read_choice(json.loads(json.dumps(studied.set_index("seed").loc[published_seed(), "choice"])))
+    program = Program(model, choice, Outputs(model, mean_pairs()).tables(choice))
+    with staged(published.FOLDER) as stage:
+        published.write_tables(study_tables(*results), stage)
+        pack_rows(grids(seeds), RESULTS / "grid", stage / published.PROGRAM_RUNS)
+        save_program(program, stage / published.PROGRAM)
+
+
+def main() -> None:
+    parser = Parser(prog="python -m problem1.program.study", description=(__doc__ or "").splitlines()[0])
+    add_sweep_options(parser, "problem1", len(SEEDS))
+    arguments = parser.parse_args()
+    with one_sentence(parser.prog):
+        seeds = range(SEEDS[0], SEEDS[0] + arguments.seeds)[: quick(None, 1)]
+        if arguments.extend:
+            unpack_rows(published.FOLDER / published.PROGRAM_RUNS, RESULTS / "grid")
+        results = run_grids(grids(seeds), RESULTS / "grid", arguments.part)
+        if arguments.publish:
+            publish(results, seeds)
+    print(results[0].to_string(index=False), results[1][COUNTS].to_string(index=False), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
