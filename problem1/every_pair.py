@@ -28,7 +28,7 @@ from problem1.dataset import (
     pair_count,
     to_digits,
 )
-from problem1.model import Adder, load_adder
+from problem1.model import Adder, Answers, load_adder
 from problem1.shared.commands import Parser, one_sentence, parse_path
 from problem1.shared.errors import UserError
 from problem1.shared.parallel import parallel_results
@@ -53,7 +53,9 @@ class Check:
         return float(self.closest["margin"].iloc[0])
 
 
-def check_pairs(model: Adder, batches: Iterable[np.ndarray], total: int | None = None, progress: bool = True) -> Check:
+def check_pairs(
+    model: Answers, batches: Iterable[np.ndarray], total: int | None = None, progress: bool = True
+) -> Check:
     """The pairs of these batches that greedy decoding gets wrong, and those that are nearest to it."""
     name = "every pair" if progress else None
     wrong, closest = [np.empty((0, 3), int)], np.empty((0, 3))
@@ -66,7 +68,7 @@ def check_pairs(model: Adder, batches: Iterable[np.ndarray], total: int | None =
     )
 
 
-def check_batch(model: Adder, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def check_batch(model: Answers, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of these pairs the wrong ones with the model's answers, the closest ones with their margins: (..., 3) each."""
     digits = model.shape["digits"]
     margin = margins(*run_pairs(model, pairs)).numpy()

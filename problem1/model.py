@@ -10,7 +10,7 @@ feed-forward network makes of it. The six attentions are the six *sites*; gates 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import SupportsIndex, cast
+from typing import Protocol, SupportsIndex, cast
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +65,15 @@ class Activations:
     streams: list[Tensor] = field(default_factory=list)  # B length M, the stream as it enters the block
     attention: list[Tensor] = field(default_factory=list)  # B H Q K
     head_outputs: list[Tensor] = field(default_factory=list)  # B H Q D
+
+
+class Answers(Protocol):
+    """What answers sums: an adder, or an adder as a program."""
+
+    @property
+    def shape(self) -> dict[str, int]: ...
+    def __call__(self, source: Tensor, decoder_input: Tensor) -> Tensor: ...
+    def generate(self, source: Tensor) -> Tensor: ...
 
 
 class Adder(nn.Module):

@@ -21,7 +21,7 @@ from problem1.dataset import (
     shift_right,
     split_pairs,
 )
-from problem1.model import Adder
+from problem1.model import Adder, Answers
 from problem1.shared.commands import Parser, add_recipe_options, one_sentence, parse_path, recipe_from
 from problem1.shared.errors import UserError
 from problem1.shared.settings import quick, results_folder
@@ -118,7 +118,7 @@ def answers_right(logits: Tensor, target: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def run_pairs(model: Adder, pairs: np.ndarray, batch_size: int = 250) -> tuple[Tensor, Tensor]:
+def run_pairs(model: Answers, pairs: np.ndarray, batch_size: int = 250) -> tuple[Tensor, Tensor]:
     """Teacher-forced logits (N, answer digits, 10) and targets of an array of pairs."""
     source, target = encode_pairs(pairs, model.shape["digits"])
     batches = zip(source.split(batch_size), target.split(batch_size), strict=True)

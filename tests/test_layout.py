@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = {  # prefix of its modules -> folder, folder of its tests
     "problem1.": ("problem1", "tests/problem1"),
+    "problem1.program.": ("problem1/program", "tests/problem1/program"),
     "problem1.shared.": ("problem1/shared", "tests/shared"),
     "problem2.": ("problem2", "tests/problem2"),
     "problem2.encodings.": ("problem2/encodings", "tests/problem2/encodings"),
@@ -20,6 +21,7 @@ MADE = {"__pycache__", "results", "results-quick", ".ipynb_checkpoints", ".pytes
 TESTED_ELSEWHERE = {  # modules without a test of their name, and why
     "errors": "a class without behaviour",
     "browser": "it is a test itself",
+    "__main__": "two lines that call a command, whose test runs them",
 }
 OTHER_TESTS = {  # tests in these rooms that are not of one module
     "test_nbval": "of notebooks/conftest.py",
@@ -207,7 +209,7 @@ def visible(folder):
 
 
 @pytest.mark.parametrize(
-    ("problem", "folders"), [("problem1", {"published", "shared"}), ("problem2", {"published", "encodings"})]
+    ("problem", "folders"), [("problem1", {"program", "published", "shared"}), ("problem2", {"published", "encodings"})]
 )
 def test_the_modules_of_a_problem_can_be_taken_in_at_a_glance(problem, folders):
     """What the assignment names is there, and whoever looks for a line has few modules to choose from."""

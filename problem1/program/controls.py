@@ -83,7 +83,7 @@ def alike(written: Tensor, expected: Tensor) -> int:
 def written_with(model: Adder, record: Activations, head: str, others: Sequence[Activations]) -> Tensor:
     """The adder's digits when the output of one head comes, at each position, from another run. The digits before each
     are given, so that none changes because another has."""
-    site, number = model.site_of(head)
+    site, _ = model.site_of(head)
     patch = torch.stack([other.head_outputs[site][:, :, position] for position, other in enumerate(others)], dim=2)
     closed = model.gates(head)
     empty = torch.zeros(1, 1, max(len(others), record.decoder_input.shape[1]), 1)

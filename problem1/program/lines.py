@@ -4,25 +4,26 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from problem1.ablation import TOLERANCE
 from problem1.dataset import TOKENS, column_names, encode_pairs, shift_right, split_pairs
 from problem1.every_pair import margins
 from problem1.program.tables import Choice, Program, kind_of
 from problem1.program.variables import ENTRIES, Variable, entries, own_column, reads, words
 
 CLASS_WORDS = ("below", "at", "above")
-SAME, NOTHING = "the same in every sum, and it is needed", "nothing that is needed"
+SAME, NOTHING = "the same in every sum, and it is needed", "nothing that is needed"  # see idle_heads
 
 
 def lines(program: Program) -> pd.DataFrame:
     """A line for each head that says more than its position, and one for the others of each layer: `reads` are the
     tokens by position, `says` is what its tables are indexed by, `rows` the size of its tables."""
-    found, silent = [], dict[tuple[str, str], list[str]]()
+    found, silent, idle = [], dict[tuple[str, str], list[str]](), idle_heads(program)
     for head, variables in program.choice.items():
         if any(variables):
             found.append({"head": head, **said(head, variables, program.shape["digits"])})
         else:
             layer = head.rsplit(" ", 1)[0]
-            silent.setdefault((layer, SAME if is_needed(program, head) else NOTHING), []).append(head)
+            silent.setdefault((layer, NOTHING if head in idle else SAME), []).append(head)
     for (layer, says), heads in silent.items():
         numbers = ", ".join(head.rsplit(" ", 1)[1] for head in heads)
         rows = sum(len(program.choice[head]) for head in heads)
@@ -31,14 +32,28 @@ def lines(program: Program) -> pd.DataFrame:
     return pd.DataFrame(sorted(found, key=lambda line: order[str(line["head"]).split(",")[0]]))
 
 
-def is_needed(program: Program, head: str) -> bool:
-    """Does some validation sum go wrong if zeros take the place of the head's tables? An encoder's head is asked while
-    the cross heads, which read what it says, are computed."""
-    digits = program.shape["digits"]
-    stage = program.only(("encoder", "self")) if kind_of(head) == "encoder" else program
-    without = stage.replaced(head, stage.choice[head], [0 * table for table in stage.tables[head]])
-    source, target = encode_pairs(split_pairs("validation", digits), digits)
-    return bool((margins(without(source, shift_right(target)), target) <= 0).any())
+def idle_heads(program: Program) -> list[str]:
+    """Heads that say nothing and can be left out, all of them jointly: with zeros in their place every validation sum
+    stays right. Those of the encoder are asked while the cross heads, which read what they leave, are computed."""
+    idle = list[str]()
+    for head in program.choice:
+        if head not in program.speaking:
+            stage = program.only(("encoder", "self")) if kind_of(head) == "encoder" else program
+            if all_right(without(stage, [*idle, head])):
+                idle.append(head)
+    return idle
+
+
+def without(program: Program, heads: Sequence[str]) -> Program:
+    """The program with zeros in place of these heads, as far as they are tables."""
+    for head in program.choice.keys() & set(heads):
+        program = program.replaced(head, program.choice[head], [0 * table for table in program.tables[head]])
+    return program
+
+
+def all_right(program: Program) -> bool:
+    source, target = encode_pairs(split_pairs("validation", program.shape["digits"]), program.shape["digits"])
+    return bool((margins(program(source, shift_right(target)), target) > 0).all())
 
 
 def said(head: str, variables: Sequence[Variable], digits: int = 3) -> dict[str, object]:
@@ -84,6 +99,7 @@ CLAIMS = {  # key: what a head does that has it
     "far below": "says what two lower columns add up to",
     "written": "passes on a digit written before",
 }
+DUE = "says which digit is due, the same in every sum"
 
 
 def claims_of(variable: Variable, kind: str, position: int, digits: int = 3) -> set[str]:
@@ -100,11 +116,31 @@ def claims_of(variable: Variable, kind: str, position: int, digits: int = 3) -> 
     return found
 
 
-def said_by(choice: Choice, digits: int = 3) -> list[dict[str, object]]:
+def said_by(choice: Choice, idle: Sequence[str], digits: int = 3) -> list[dict[str, object]]:
     """A row for each head: what it reads and says, the size of its tables, and its claims."""
     rows = []
     for head, variables in choice.items():
         kind = kind_of(head)
         claims = {key for q, variable in enumerate(variables) for key in claims_of(variable, kind, q, digits)}
-        rows.append({"head": head, **said(head, variables, digits), "claims": ", ".join(sorted(claims))})
+        row = {"head": head, **said(head, variables, digits), "claims": ", ".join(sorted(claims))}
+        rows.append(row if any(variables) else row | {"says": NOTHING if head in idle else SAME})
     return rows
+
+
+def at_a_glance(heads: pd.DataFrame, due: pd.DataFrame) -> pd.DataFrame:
+    """What is shared by all seeds and what is an accident: a row for each claim, the number of heads that have it in
+    each seed (`heads` are rows of `said_by`, `due` those of `settled.which_digit_is_due`, with a seed), in how many
+    seeds some head has it, and in how many the same head, by its number, has it."""
+    due = due[(due["zero drop"] > 0.5) & (due["mean drop"] <= TOLERANCE)].drop_duplicates(["seed", "head"])
+    claimed = heads.fillna({"claims": ""}).assign(claim=lambda rows: rows["claims"].str.split(", ")).explode("claim")
+    found = {text: claimed[claimed["claim"] == key] for key, text in CLAIMS.items()} | {DUE: due}
+    rows = {}
+    for text, having in found.items():
+        counts = having.groupby("seed").size().reindex(sorted(heads["seed"].unique()), fill_value=0)
+        same = having.groupby("head").size()
+        rows[text] = {
+            **{f"seed {seed}": count for seed, count in counts.items()},
+            "some head": int((counts > 0).sum()),
+            "the same head": int(same.max()) if len(same) else 0,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("a head that")

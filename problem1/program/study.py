@@ -1,7 +1,8 @@
 """Ten adders as programs: `python -m problem1.program.study --publish`, about an hour on two cores.
 
-How coarse may a program be? Each kind of heads keeps a share of its smallest margin (choice.py). The share is the one
-with the smallest tables that leave no sum wrong for the adders of seeds 10 and 11; seeds 20 to 29 are then counted once.
+How coarse may a program be? Each kind of heads keeps a share of its smallest margin (choice.py). Of these SHARES it is
+the one with the smallest tables that leave no sum wrong for the adders of seeds 10 and 11; seeds 20 to 29 are counted
+once, with this one.
 """
 
 import json
@@ -14,10 +15,10 @@ from problem1 import published
 from problem1.dataset import every_pair, pair_count, split_pairs
 from problem1.every_pair import BATCH, random_pairs
 from problem1.model import Adder
-from problem1.program.choice import KEPT, choose
+from problem1.program.choice import choose
 from problem1.program.controls import control_pairs, controls, untrained_right
 from problem1.program.counts import STAGES, check_program
-from problem1.program.lines import said_by
+from problem1.program.lines import idle_heads, said_by, without
 from problem1.program.settled import PREFIX_SEED, after_random_prefixes, which_digit_is_due
 from problem1.program.tables import Outputs, Program, mean_pairs, read_choice, save_program
 from problem1.shared.commands import Parser, add_sweep_options, one_sentence
@@ -28,7 +29,7 @@ from problem1.shared.storage import model_hash
 from problem1.sweep import CHOICE_SEEDS, SEEDS
 from problem1.train import RESULTS, AdderRecipe, train_adder
 
-SHARES = (1 / 2, KEPT, 5 / 6)
+SHARES = (0, 1 / 4, 1 / 2, 2 / 3, 5 / 6)
 SOME_PAIRS = 81_000  # on which nine adders are asked what the published one is asked on all pairs
 
 
@@ -42,19 +43,24 @@ def adder_of(seed: int) -> Adder:
 
 
 def grids(seeds: range) -> list[Grid]:
-    shares = [{"seed": seed, "kept": kept} for kept in SHARES for seed in CHOICE_SEEDS]
     recipes = [asdict(AdderRecipe(seed=seed)) for seed in seeds]
-    return [(try_share, shares), (study_program, recipes), (study_controls, [{"seed": published_seed()}])]
+    trials, published_one = [{"seed": seed} for seed in CHOICE_SEEDS], [{"seed": published_seed()}]
+    return [(try_shares, trials), (study_program, recipes), (study_controls, published_one)]
 
 
 def published_seed() -> int:
     return int(published.published_log()["recipe"]["seed"])
 
 
-def try_share(seed: int, kept: float) -> dict[str, Any]:
-    program = choose(Outputs(adder_of(seed), mean_pairs()), kept=kept)
-    check = check_program(program, progress=False)
-    return {"whole": program.is_whole, "rows": program.entries, "wrong": len(check.wrong), "margin": check.margin}
+def try_shares(seed: int) -> dict[str, Any]:
+    """Rows and wrong sums of an adder's program, for each share that may be kept."""
+    outputs, rows = Outputs(adder_of(seed), mean_pairs()), []
+    for kept in SHARES:
+        program = choose(outputs, kept=kept)
+        check = check_program(program, progress=False)
+        row = {"kept": kept, "whole": program.is_whole, "rows": program.entries}
+        rows.append(row | {"wrong": len(check.wrong), "margin": check.margin})
+    return {"shares": rows}
 
 
 def study_program(**fields: Any) -> dict[str, Any]:
@@ -70,6 +76,7 @@ def study_program(**fields: Any) -> dict[str, Any]:
     return {
         "model": model_hash(model),
         "choice": program.choice,
+        "idle": idle_heads(program),
         "whole": program.is_whole,
         "speaking heads": len(program.speaking),
         "rows": program.entries,
@@ -88,12 +95,15 @@ def study_controls(seed: int) -> dict[str, Any]:
     model = adder_of(seed)
     outputs, pairs = Outputs(model, mean_pairs()), control_pairs()
     program = choose(outputs)
-    stages = {stage: check_program(program.only(kinds), progress=False) for stage, kinds in STAGES.items()}
+    stages = {stage: program.only(kinds) for stage, kinds in STAGES.items()}
+    idle = idle_heads(program)
+    stages |= {f"{stage}, idle heads left out": without(part, idle) for stage, part in stages.items()}
+    checks = {stage: check_program(part, progress=False) for stage, part in stages.items()}
     return {
         "model": model_hash(model),
         "stages": [
             {"tables": stage, "sums": pair_count(), "wrong": len(check.wrong), "margin": check.margin}
-            for stage, check in stages.items()
+            for stage, check in checks.items()
         ],
         "prefixes": after_random_prefixes(model, every_pair(3, BATCH)).to_dict("records"),
         "controls": controls(program, outputs, pairs).to_dict("records"),
@@ -108,15 +118,15 @@ COUNTS += [f"{what}, {stage}" for what in ("wrong", "margin") for stage in STAGE
 
 
 def study_tables(tried: pd.DataFrame, studied: pd.DataFrame, controlled: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    tables = {"program_shares": tried, "programs": studied[COUNTS]}
+    tables = {"programs": studied[COUNTS]}
     heads = [
         {"seed": row["seed"], **line}
         for row in studied.to_dict("records")
-        for line in said_by(read_choice(row["choice"]))
+        for line in said_by(read_choice(row["choice"]), row["idle"])
     ]
     tables["program_heads"] = pd.DataFrame(heads)
-    for name in ("prefixes", "due"):
-        parts = zip(studied["seed"], studied[name], strict=True)
+    for name, rows in (("shares", tried), ("prefixes", studied), ("due", studied)):
+        parts = zip(rows["seed"], rows[name], strict=True)
         tables[f"program_{name}"] = pd.concat([pd.DataFrame(part).assign(seed=seed) for seed, part in parts])
     row = controlled.iloc[0]
     tables["program_stages"] = pd.DataFrame(row["stages"])
@@ -154,7 +164,8 @@ def main() -> None:
         results = run_grids(grids(seeds), RESULTS / "grid", arguments.part)
         if arguments.publish:
             publish(results, seeds)
-    print(results[0].to_string(index=False), results[1][COUNTS].to_string(index=False), sep="\n\n")
+    tables = study_tables(*results)
+    print(*(tables[name].to_string(index=False) for name in ("program_shares", "programs")), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Heads as tables: a head's output at a position is replaced by its mean over all sums with the same value of a variable.
+"""Heads as tables: a head's output at a position becomes its mean over all sums with the same value of a variable.
 
 `Outputs` records what the heads of an adder give on many sums, and makes tables of it. A `Program` is an adder in which
 some heads are such tables; it is run as an adder is.

@@ -13,7 +13,7 @@ from problem1.program.variables import ENTRIES, MOST_ENTRIES, Part, entries, rea
 POSITIONS = [(kind, q) for kind, count in (("encoder", 7), ("self", 4), ("cross", 4)) for q in range(count)]
 
 
-def tokens(pairs):
+def tokens_of(pairs):
     source, target = encode_pairs(np.asarray(pairs))
     return source, shift_right(target)
 
@@ -33,12 +33,12 @@ def tokens(pairs):
     ],
 )
 def test_663_plus_497_by_hand(part, value):
-    assert read((part,), *tokens([[663, 497]])).item() == value
+    assert read((part,), *tokens_of([[663, 497]])).item() == value
 
 
 def test_the_class_of_columns_compares_their_sum_with_nines():
     pairs = random_pairs(2_000, seed=3)
-    source, written = tokens(pairs)
+    source, written = tokens_of(pairs)
     for first, count in [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (0, 3)]:
         total = (pairs // 10 ** (3 - first - count) % 10**count).sum(1)
         expected = np.sign(total - (10**count - 1)) + 1
@@ -48,15 +48,15 @@ def test_the_class_of_columns_compares_their_sum_with_nines():
 @pytest.mark.parametrize(("kind", "position"), POSITIONS)
 def test_a_variable_takes_each_value_below_its_entries_and_depends_on_the_tokens_it_reads_only(kind, position):
     generator = torch.Generator().manual_seed(0)
-    source, written = tokens(random_pairs(4_000, seed=4))
+    source, written = tokens_of(random_pairs(4_000, seed=4))
     written = torch.cat([written[:, :1], torch.randint(10, (4_000, 3), generator=generator)], dim=1)
     known = vocabulary(kind, position)
     assert known[0] == () and len(set(known)) == len(known)
     assert [entries(v) for v in known] == sorted(entries(v) for v in known) and entries(known[-1]) <= MOST_ENTRIES
     for variable in known:
         value = read(variable, source, written)
-        assert 0 <= value.min() and value.max() < entries(variable)
-        others = torch.randint(10, source.shape, generator=generator), torch.randint(10, written.shape, generator=generator)
+        assert value.min() >= 0 and value.max() < entries(variable)
+        others = [torch.randint(10, tokens.shape, generator=generator) for tokens in (source, written)]
         kept = reads(variable)
         changed = [each.clone() for each in (source, written)]
         for column in range(7):
