@@ -11,16 +11,14 @@ from problem1.model import KIND_NAMES
 from problem1.program.tables import Outputs, Program, kind_of
 from problem1.program.variables import Variable, entries, vocabulary
 
-KEPT = 2 / 3  # of the smallest margin with which a kind of heads begins; chosen with seeds 10 and 11 (see study.py)
 
-
-def choose(outputs: Outputs, pairs: np.ndarray | None = None, kept: float = KEPT) -> Program:
+def choose(outputs: Outputs, kept: float, pairs: np.ndarray | None = None) -> Program:
     """The program of an adder. One kind of heads after the other becomes tables, encoder first: so that no head is
     handed an answer, the heads that come later are computed, as they are, from what the tables before them leave.
 
     A kind begins with the variables that explain most of each head's output. Then each head at each position gets the
-    coarsest variable with which all `pairs` (the validation pairs) keep this share of the smallest margin that the kind
-    began with. If a kind leaves a pair wrong from the start, its heads stay computed.
+    coarsest variable with which all `pairs` (the validation pairs) keep a share, `kept`, of the smallest margin that
+    the kind began with. If a kind leaves a pair wrong from the start, its heads stay computed.
     """
     model, digits = outputs.model, outputs.model.shape["digits"]
     pairs = split_pairs("validation", digits) if pairs is None else pairs
