@@ -1,5 +1,6 @@
 """The program in words: a line for each head that says something, and what a head says at a glance."""
 
+import functools
 from collections.abc import Sequence
 
 import pandas as pd
@@ -32,15 +33,14 @@ def lines(program: Program) -> pd.DataFrame:
     return pd.DataFrame(sorted(found, key=lambda line: order[str(line["head"]).split(",")[0]]))
 
 
-def idle_heads(program: Program) -> list[str]:
+@functools.lru_cache(maxsize=4)
+def idle_heads(program: Program) -> Sequence[str]:
     """Heads that say nothing and can be left out, all of them jointly: with zeros in their place every validation sum
-    stays right. Those of the encoder are asked while the cross heads, which read what they leave, are computed."""
-    idle = list[str]()
+    stays right, when all heads are tables and also while the cross heads are computed, from what the others leave."""
+    idle, stages = list[str](), (program, program.only(("encoder", "self")))
     for head in program.choice:
-        if head not in program.speaking:
-            stage = program.only(("encoder", "self")) if kind_of(head) == "encoder" else program
-            if all_right(without(stage, [*idle, head])):
-                idle.append(head)
+        if head not in program.speaking and all(all_right(without(stage, [*idle, head])) for stage in stages):
+            idle.append(head)
     return idle
 
 

@@ -4,15 +4,15 @@ How coarse may a program be? Each kind of heads keeps a share of its smallest ma
 is decided with the adders of seeds 10 and 11, by a rule (share_of); seeds 20 to 29 are counted once, with this one.
 """
 
-import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from problem1 import published
-from problem1.dataset import every_pair, pair_count, split_pairs
-from problem1.every_pair import BATCH, random_pairs
+from problem1.dataset import carry_facts, column_names, every_pair, pair_count, split_pairs
+from problem1.every_pair import BATCH, errors_by_digit, random_pairs
 from problem1.model import Adder
 from problem1.program.choice import choose
 from problem1.program.controls import control_pairs, controls, untrained_right
@@ -21,6 +21,7 @@ from problem1.program.lines import idle_heads, said_by, without
 from problem1.program.settled import PREFIX_SEED, after_random_prefixes, which_digit_is_due
 from problem1.program.tables import Outputs, Program, mean_pairs, read_choice, save_program
 from problem1.shared.commands import Parser, add_sweep_options, one_sentence
+from problem1.shared.errors import UserError
 from problem1.shared.grid import Grid, pack_rows, run_grids, unpack_rows
 from problem1.shared.publishing import check_publishable, same_models, staged
 from problem1.shared.settings import QUICK, quick
@@ -45,7 +46,7 @@ def trials() -> list[Grid]:
     return [(try_shares, [{"seed": seed} for seed in CHOICE_SEEDS])]
 
 
-def counts(seeds: range, kept: float) -> list[Grid]:
+def counts(seeds: Sequence[int], kept: float) -> list[Grid]:
     programs = [{**asdict(AdderRecipe(seed=seed)), "kept": kept} for seed in seeds]
     return [(study_program, programs), (study_controls, [{"seed": published_seed(), "kept": kept}])]
 
@@ -91,6 +92,8 @@ def study_program(kept: float, **fields: Any) -> dict[str, Any]:
         "numbers": program.numbers,
         **{f"wrong, {stage}": len(check.wrong) for stage, check in checks.items()},
         **{f"margin, {stage}": check.margin for stage, check in checks.items()},
+        **{f"wrong {digit}": int(count) for digit, count in errors_by_digit(checks["all"].wrong).items()},
+        "wrong, through a 9": int(carry_facts(checks["all"].wrong[["a", "b"]].to_numpy(int))["through a 9"].sum()),
         "examples": ", ".join(f"{row.a}+{row.b}={row.answer}" for row in checks["all"].wrong[:10].itertuples()),
         "prefixes": after_random_prefixes(model, [random_pairs(SOME_PAIRS, seed=PREFIX_SEED)]).to_dict("records"),
         "due": due.to_dict("records"),
@@ -122,7 +125,8 @@ def study_controls(seed: int, kept: float) -> dict[str, Any]:
 # --- what is published -----------------------------------------------------------------------------------------------
 
 COUNTS = ["seed", "kept", "whole", "speaking heads", "rows", "numbers"]
-COUNTS += [f"{what}, {stage}" for what in ("wrong", "margin") for stage in STAGES] + ["examples", "model", "code"]
+COUNTS += [f"{what}, {stage}" for what in ("wrong", "margin") for stage in STAGES]
+COUNTS += [f"wrong {digit}" for digit in column_names()] + ["wrong, through a 9", "examples", "model", "code"]
 
 
 def study_tables(tried: pd.DataFrame, studied: pd.DataFrame, controlled: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -145,20 +149,43 @@ def study_tables(tried: pd.DataFrame, studied: pd.DataFrame, controlled: pd.Data
     return tables
 
 
+def published_seeds() -> int:
+    """How many seeds the study has that is published."""
+    return published.table("programs")["seed"].nunique() if published.table_file("programs").exists() else 0
+
+
 def publish(results: list[pd.DataFrame], grids: list[Grid]) -> None:
     """Tables, rows and the program of the published adder, as a whole or not at all."""
-    _, studied, _ = results
-    published_before = published.table("programs")["seed"].nunique() if published.table_file("programs").exists() else 0
-    check_publishable(QUICK, studied, published_before)
-    check_publishable(QUICK, pd.concat(results), published_before)  # one code in all of them
+    studied = results[1]
+    check_publishable(QUICK, studied, published_seeds())
+    check_publishable(QUICK, pd.concat(results), published_seeds())  # one code in all of them
     same_models({"adders": published.table("adders"), "programs": studied})
     model = published.published_adder()[0]
-    choice = read_choice(json.loads(json.dumps(studied.set_index("seed").loc[published_seed(), "choice"])))
+    choice = read_choice(studied.set_index("seed").loc[published_seed(), "choice"])
     program = Program(model, choice, Outputs(model, mean_pairs()).tables(choice))
     with staged(published.FOLDER) as stage:
         published.write_tables(study_tables(*results), stage)
         pack_rows(grids, RESULTS / "grid", stage / published.PROGRAM_RUNS)
         save_program(program, stage / published.PROGRAM)
+
+
+def study(seeds: Sequence[int], part: tuple[int, int] = (1, 1), extend: bool = False, store: bool = False) -> None:
+    if store:  # told before an hour of runs rather than after it
+        check_publishable(QUICK, pd.DataFrame({"seed": list(seeds), "code": ""}), published_seeds())
+    if extend:
+        archive = published.FOLDER / published.PROGRAM_RUNS
+        if not archive.exists():
+            raise UserError("there are no published runs to begin with; leave --extend out.")
+        unpack_rows(archive, RESULTS / "grid")
+    tried = run_grids(trials(), RESULTS / "grid", part)
+    grids = counts(seeds, share_of(tried[0]))
+    results = tried + run_grids(grids, RESULTS / "grid", part)
+    tables = study_tables(*results)
+    if store:
+        publish(results, trials() + grids)
+    else:
+        published.write_tables(tables, RESULTS / "program")
+    print(*(tables[name].to_string(index=False) for name in ("program_shares", "programs")), sep="\n\n")
 
 
 def main() -> None:
@@ -167,15 +194,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with one_sentence(parser.prog):
         seeds = range(SEEDS[0], SEEDS[0] + arguments.seeds)[: quick(None, 1)]
-        if arguments.extend:
-            unpack_rows(published.FOLDER / published.PROGRAM_RUNS, RESULTS / "grid")
-        tried = run_grids(trials(), RESULTS / "grid", arguments.part)
-        grids = counts(seeds, share_of(tried[0]))
-        results = tried + run_grids(grids, RESULTS / "grid", arguments.part)
-        if arguments.publish:
-            publish(results, trials() + grids)
-    tables = study_tables(*results)
-    print(*(tables[name].to_string(index=False) for name in ("program_shares", "programs")), sep="\n\n")
+        study(seeds, arguments.part, arguments.extend, arguments.publish)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class Outputs:
         return {head: [self.table(head, q, v) for q, v in enumerate(variables)] for head, variables in choice.items()}
 
 
-@dataclass
+@dataclass(eq=False)
 class Program:
     """An adder in which the heads of `choice` are tables, all heads of a kind or none; the others are computed.
 

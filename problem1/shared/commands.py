@@ -81,7 +81,7 @@ def add_sweep_options(parser: argparse.ArgumentParser, package: str, seeds: int)
     parser.add_argument(
         "--extend",
         action="store_true",
-        help=f"begin with {package}/published/runs.zip, if there is one, so that only other runs are done",
+        help=f"begin with the rows in {package}/published, if there are any, so that only other runs are done",
     )
     parser.add_argument("--publish", action="store_true", help=f"write to {package}/published what the notebooks study")
 

@@ -76,7 +76,10 @@ def test_help_shows_every_option_with_its_words_and_its_default(run, capsys, mon
         assert f"--{entry.name.replace('_', '-')} {kind} {entry.metadata['help']} (default {default})" in shown
     assert end.value.code == 0 and "--seeds SEEDS how many (default 7)" in shown
     assert "--part K/N do only the K-th of N parts: a machine's share" in shown
-    assert "--extend begin with problem9/published/runs.zip, if there is one, so that only other runs are done" in shown
+    assert (
+        "--extend begin with the rows in problem9/published, if there are any, so that only other runs are done"
+        in shown
+    )
     assert "--publish write to problem9/published what the notebooks study" in shown
 
 
