@@ -1,0 +1,25 @@
+"""A figure in a notebook, with words for those who cannot see it."""
+
+from IPython.core.getipython import get_ipython
+from IPython.display import publish_display_data
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+
+def claim_of(figure: Figure) -> str:
+    """What the figure says of itself: its title, else those of its axes."""
+    titles = [figure.get_suptitle()] if figure.get_suptitle() else [axes.get_title() for axes in figure.axes]
+    return "; ".join(" ".join(title.split()) for title in titles if title)
+
+
+def show(figure: Figure, words: str) -> None:
+    """Display a figure and close it. Its alternative text is its claim and `words`, which say what is drawn: it stands
+    where text stands for the picture (the PDF takes it from there) and in the picture's metadata (nbconvert does).
+    """
+    shell = get_ipython()
+    text = f"{claim_of(figure)}. {words}".removeprefix(". ")
+    if shell is not None:
+        data, metadata = shell.display_formatter.format(figure)
+        described = {kind: {**metadata.get(kind, {}), "alt": text} for kind in data if kind != "text/plain"}
+        publish_display_data({**data, "text/plain": text}, described)
+    plt.close(figure)
