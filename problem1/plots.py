@@ -1,4 +1,7 @@
-"""Tables and weights -> figures. Whatever draws one returns it; nothing is shown or written here."""
+"""Tables and weights -> figures. Whatever draws one returns it; nothing is shown or written here.
+
+`claim` is the title of a figure: what it shows, in a sentence with a number.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -22,8 +25,8 @@ from problem1.specialization import record_pairs, uniform_attention
 KIND_COLOURS = {"Encoder": "#0173b2", "Decoder Self": "#027a59", "Decoder Cross": "#c04a00"}
 CLASSES = ["same column", "next lower column", "+", "BOS", "earlier outputs"]
 METHOD_COLOURS = {"zero": "#444444", "mean": "#e0a030"}
-WIDTH = 6.7  # inches: a page of the report, so that letters are printed as large as they are here
-LETTERS, TITLE = 7.5, 9.5  # points
+WIDTH = 10.4  # inches; on paper a figure shrinks to six tenths, and letters of 12 points to 7
+LETTERS, TITLE = 12, 14  # points
 
 
 def kind_of(head: str) -> str:
@@ -59,7 +62,7 @@ def draw_map(axes: Axes, weights: np.ndarray, kind: str, pair: np.ndarray, digit
     queries, keys = map_labels(kind, *(tokens[0] for tokens in encode_pairs(pair[None], digits)))
     axes.set_xticks(range(len(keys)), keys)
     axes.set_yticks(range(len(queries)), queries)
-    axes.tick_params(length=0, pad=1, labelsize=LETTERS - 0.5)
+    axes.tick_params(length=0, pad=1, labelsize=LETTERS)
     return image
 
 
@@ -70,7 +73,7 @@ def attention_maps(model: Adder, pair: np.ndarray, claim: str = "") -> Figure:
     record, target = record_pairs(model, pair[None])
     layout = ConstrainedLayoutEngine(w_pad=0.01, h_pad=0.03, wspace=0.02)
     rows = {"height_ratios": [7, 7, 4]}
-    figure, grid = plt.subplots(3, columns, figsize=(WIDTH, 3.9), layout=layout, gridspec_kw=rows)
+    figure, grid = plt.subplots(3, columns, figsize=(WIDTH, 5.8), layout=layout, gridspec_kw=rows)
     for block, weights in zip(model.blocks, record.attention, strict=True):
         row = list(KIND_NAMES).index(block.kind)
         for head in range(n_heads):
@@ -95,7 +98,7 @@ def head_across_examples(model: Adder, pairs: np.ndarray, name: Head, claim: str
     site, head = model.site_of(name)
     kind, digits = model.blocks[site].kind, model.shape["digits"]
     record, target = record_pairs(model, pairs)
-    figure, grid = plt.subplots(2, -(-len(pairs) // 2), figsize=(WIDTH, 2.8), layout="constrained")
+    figure, grid = plt.subplots(2, -(-len(pairs) // 2), figsize=(WIDTH, 4.2), layout="constrained")
     for axes, pair, weights, answer in zip(grid.flat, pairs, record.attention[site][:, head], target, strict=True):
         image = draw_map(axes, weights.numpy(), kind, pair, digits)
         axes.set_title(f"{pair[0]}+{pair[1]}\n={''.join(map(str, answer.tolist()))}", fontsize=LETTERS)
@@ -106,7 +109,7 @@ def head_across_examples(model: Adder, pairs: np.ndarray, name: Head, claim: str
 
 def specialization(table: pd.DataFrame, claim: str = "") -> Figure:
     """What heads attend to: a point for each head and measure, the uniform head's value as a dotted line."""
-    figure, panels = plt.subplots(1, 3, figsize=(WIDTH, 2.9), layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(WIDTH, 4.3), layout="constrained")
     colours = dict(zip(CLASSES, sns.color_palette("colorblind"), strict=False))
     for axes, kind in zip(panels, KIND_NAMES, strict=True):
         rows = table[table["kind"] == kind]
@@ -139,7 +142,7 @@ def specialization(table: pd.DataFrame, claim: str = "") -> Figure:
 
 def head_importance(ranked: pd.DataFrame, claim: str = "") -> Figure:
     """Drop in accuracy without each head, zero and mean ablation, the most important on top."""
-    figure, axes = plt.subplots(figsize=(WIDTH, 5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(WIDTH, 7.5), layout="constrained")
     y = np.arange(len(ranked))
     for shift, method in [(-0.2, "zero"), (0.2, "mean")]:
         drop = ranked[f"{method} drop"]
@@ -165,7 +168,7 @@ def colour_by_kind(labels: Iterable[Text]) -> None:
 
 def pruning(greedy: pd.DataFrame, random: pd.DataFrame, joint: tuple[int, float], claim: str = "") -> Figure:
     """Accuracy against the number of removed heads: greedy, random orders, and all singly prunable heads at once."""
-    figure, axes = plt.subplots(figsize=(WIDTH, 2.9), layout="constrained")
+    figure, axes = plt.subplots(figsize=(WIDTH, 4.3), layout="constrained")
     axes.plot(greedy["removed"], greedy["accuracy"], "o-", ms=4, label="one after the other, the cheapest first")
     axes.fill_between(greedy["removed"], greedy["low"], greedy["high"], alpha=0.25)
     spread = random.groupby("removed")["accuracy"].quantile([0.1, 0.5, 0.9]).unstack()
@@ -187,7 +190,7 @@ def pruning(greedy: pd.DataFrame, random: pd.DataFrame, joint: tuple[int, float]
 
 def agreement(correlation: pd.DataFrame) -> Figure:
     """Spearman correlations between rankings."""
-    figure, axes = plt.subplots(figsize=(3.8, 2.9), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6, 4.6), layout="constrained")
     style: dict[str, Any] = {"vmin": 0, "vmax": 1, "cmap": "Blues", "square": True, "annot_kws": {"size": LETTERS}}
     sns.heatmap(correlation, annot=True, fmt=".2f", ax=axes, **style)
     axes.set(xlabel="", ylabel="")
@@ -222,7 +225,7 @@ def carry_errors(errors: pd.DataFrame) -> Figure:
     digits, cases = column_names()[:-1], ("with carry", "without carry")
     wide = wide[[(method, digit, case) for method in METHOD_COLOURS for digit in digits for case in cases]]
     wide = summed_up(wide.reindex(by_kind(wide.index)))
-    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 0.26 * len(wide) + 1.1), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 0.4 * len(wide) + 1.8), layout="constrained", sharey=True)
     for axes, method in zip(panels, METHOD_COLOURS, strict=True):
         labels = [f"{digit}\n{case.removesuffix(' carry')}" for digit in digits for case in cases]
         draw_rates(axes, wide[method], labels, "Reds")
@@ -250,7 +253,7 @@ def patching(table: pd.DataFrame, claim: str = "") -> Figure:
     wide = wide[[column for column in order if column in wide.columns]]
     groups = [name for name in dict.fromkeys(table["patched"]) if name.startswith("all ")]
     heads = summed_up(wide.reindex(by_kind(set(wide.index) - set(groups))))
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.24 * (len(heads) + len(groups)) + 1), layout="constrained")
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.37 * (len(heads) + len(groups)) + 1.6), layout="constrained")
     labels = [f"{digit},\n{carry}" for carry, digit in wide.columns]
     draw_rates(axes, pd.concat([heads, wide.loc[groups]]), labels, "Greens")
     axes.axhline(len(heads), color="black", lw=1.5)
@@ -261,7 +264,7 @@ def patching(table: pd.DataFrame, claim: str = "") -> Figure:
 
 def attention_by_sum(table: pd.DataFrame, name: str) -> Figure:
     """What a carry head attends to while it writes a digit, against the digit sum of the column to its right."""
-    figure, axes = plt.subplots(figsize=(WIDTH, 2.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
     colours = sns.color_palette("colorblind")
     for (key, rows), colour in zip(table.groupby("attends to", sort=False), colours, strict=False):
         arms = error_bars(rows, "mean")
@@ -282,7 +285,7 @@ def attention_by_sum(table: pd.DataFrame, name: str) -> Figure:
 def probes(table: pd.DataFrame) -> Figure:
     """Accuracy of linear probes along the streams; `table` has a column 'model' that tells trained from untrained."""
     digits = list(dict.fromkeys(table["digit"]))
-    figure, panels = plt.subplots(1, len(digits), figsize=(WIDTH, 2.9), layout="constrained", sharey=True)
+    figure, panels = plt.subplots(1, len(digits), figsize=(WIDTH, 4.3), layout="constrained", sharey=True)
     for axes, digit in zip(panels, digits, strict=True):
         rows = table[table["digit"] == digit]
         labels = list(dict.fromkeys(rows["read at"] + ", " + rows["point"]))
@@ -310,7 +313,7 @@ def probes(table: pd.DataFrame) -> Figure:
 
 def pruning_by_seed(greedy: pd.DataFrame, intervals: pd.DataFrame, claim: str = "") -> Figure:
     """Accuracy while heads are removed greedily: a thin line for each seed, their mean with its interval as a band."""
-    figure, axes = plt.subplots(figsize=(WIDTH, 2.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
     for _, rows in greedy.groupby("seed"):
         axes.plot(rows["removed"], rows["accuracy"], color="grey", lw=0.7, alpha=0.7)
     line = axes.plot(intervals["removed"], intervals["mean"], color="#2f5597", lw=2, label="mean over seeds")[0]

@@ -7,6 +7,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from problem1.dataset import BOS, TOKENS, encode_pairs, parse, shift_right
 from problem1.model import KIND_NAMES
+from problem1.plots import LETTERS, TITLE, WIDTH
 from problem1.program.lines import NOTHING, SAME, claims_of, idle_heads
 from problem1.program.tables import Program, kind_of
 
@@ -32,14 +33,14 @@ def draw_program(program: Program, text: str = "663+497") -> Figure:
     """Tokens below, the answer above; each stream passes its sites from bottom to top."""
     digits, heads = program.shape["digits"], program.shape["n_heads"]
     source, target = encode_pairs(parse(text, digits), digits)
-    figure, axes = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(WIDTH, 7.4), layout="constrained")
     left, middle = {"encoder": LEFT, "decoder": RIGHT}, (heads * STEP + BOX - STEP) / 2
     top, idle = dict.fromkeys(left, 0.0), idle_heads(program)
     for site, block in enumerate(program.model.blocks):
         stream = "encoder" if block.kind == "encoder" else "decoder"
         top[stream] += SITE
         axes.text(
-            left[stream], top[stream] + 0.8, f"{KIND_NAMES[block.kind]} L{block.layer}", fontsize=8, weight="bold"
+            left[stream], top[stream] + 0.8, f"{KIND_NAMES[block.kind]} L{block.layer}", fontsize=LETTERS, weight="bold"
         )
         for number, name in enumerate(program.model.head_names[site * heads : (site + 1) * heads]):
             words, colour = IDLE if name in idle else in_box(program, name)
@@ -57,7 +58,7 @@ def draw_program(program: Program, text: str = "663+497") -> Figure:
         axes.add_patch(
             FancyBboxPatch((LEFT, height), 0.3, 0.26, boxstyle="round,pad=0,rounding_size=0.05", fc=colour, ec="none")
         )
-        axes.text(LEFT + 0.42, height + 0.13, words, va="center", fontsize=8)
+        axes.text(LEFT + 0.42, height + 0.13, words, va="center", fontsize=LETTERS)
     axes.set(xlim=(LEFT - 0.05, RIGHT + heads * STEP), ylim=(0.2, top["decoder"] + SITE + 0.6))
     axes.axis("off")
     return figure
@@ -76,7 +77,7 @@ def in_box(program: Program, head: str) -> tuple[str, str]:
 def draw_box(axes: Axes, left: float, bottom: float, words: str, colour: str) -> None:
     shape = "round,pad=0,rounding_size=0.06"
     axes.add_patch(FancyBboxPatch((left, bottom), BOX, 0.72, boxstyle=shape, fc=colour, ec="none"))
-    axes.text(left + BOX / 2, bottom + 0.36, words, ha="center", va="center", fontsize=7.5, linespacing=1.0)
+    axes.text(left + BOX / 2, bottom + 0.36, words, ha="center", va="center", fontsize=LETTERS, linespacing=1.0)
 
 
 def draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -84,5 +85,5 @@ def draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float])
 
 
 def draw_tokens(axes: Axes, middle: float, bottom: float, tokens: str, words: str) -> None:
-    axes.text(middle, bottom, tokens, ha="center", fontsize=10, family="monospace")
-    axes.text(middle, bottom - 0.38, words, ha="center", fontsize=8)
+    axes.text(middle, bottom, tokens, ha="center", fontsize=TITLE, family="monospace")
+    axes.text(middle, bottom - 0.38, words, ha="center", fontsize=LETTERS)
