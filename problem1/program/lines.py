@@ -12,7 +12,7 @@ from problem1.program.tables import Choice, Program, kind_of
 from problem1.program.variables import ENTRIES, Variable, entries, own_column, reads, words
 
 CLASS_WORDS = ("below", "at", "above")
-SAME, NOTHING = "the same in every sum, and it is needed", "nothing that is needed"  # see idle_heads
+SAME, NOTHING = "the same in every sum, but needed", "nothing: zeros do as well"  # see idle_heads
 
 
 def lines(program: Program) -> pd.DataFrame:
@@ -94,8 +94,8 @@ def value_words(variable: Variable, value: int) -> str:
 CLAIMS = {  # key: what a head does that has it
     "partner": "tells a digit the other one of its column",
     "encoder below": "tells a digit what lower columns add up to",
-    "own": "says the sum of the column that is written",
-    "below": "says what the next column adds up to",
+    "own": "says the sum of the digit's own column",
+    "below": "says what the next lower column adds up to",
     "far below": "says what two lower columns add up to",
     "written": "passes on a digit written before",
 }

@@ -25,11 +25,11 @@ KEY = {
     SAME: CONSTANT[1],
     NOTHING: IDLE[1],
 }
-LEFT, RIGHT = 0.0, 5.2  # where the two streams begin
+LEFT, RIGHT = 0.0, 5.4  # where the two streams begin
 BOX, STEP, SITE = 1.08, 1.15, 1.5  # width of a head's box, from head to head, from site to site
 
 
-def draw_program(program: Program, text: str = "663+497") -> Figure:
+def draw_program(program: Program, text: str = "663+497", claim: str = "") -> Figure:
     """Tokens below, the answer above; each stream passes its sites from bottom to top."""
     digits, heads = program.shape["digits"], program.shape["n_heads"]
     source, target = encode_pairs(parse(text, digits), digits)
@@ -46,20 +46,23 @@ def draw_program(program: Program, text: str = "663+497") -> Figure:
             words, colour = IDLE if name in idle else in_box(program, name)
             draw_box(axes, left[stream] + number * STEP, top[stream], f"H{number}\n{words}".strip(), colour)
         if block.kind == "cross":  # the only way from source to answer
-            draw_arrow(axes, (LEFT + 2 * middle, top["encoder"] + 0.36), (RIGHT, top["decoder"] + 0.36))
+            draw_arrow(axes, (LEFT + 2 * middle, top["encoder"] + 0.36), (RIGHT - 0.14, top["decoder"] + 0.36))
     read = {"encoder": (source, "the sum"), "decoder": (shift_right(target), "the digits written before")}
     for stream, (tokens, words) in read.items():
         shown = " ".join("BOS" if token == BOS else TOKENS[token] for token in tokens[0].tolist())
         draw_tokens(axes, left[stream] + middle, 0.75, shown, words)
     written = " ".join(map(str, program.generate(source)[0].tolist()))
     draw_tokens(axes, RIGHT + middle, top["decoder"] + SITE + 0.2, written, "the answer")
+    for stream, height in top.items():  # from the tokens through all sites of a stream
+        draw_arrow(axes, (left[stream] - 0.12, 1.1), (left[stream] - 0.12, height + 0.9))
     for row, (words, colour) in enumerate(KEY.items()):
         height = top["decoder"] - row * 0.42
         axes.add_patch(
             FancyBboxPatch((LEFT, height), 0.3, 0.26, boxstyle="round,pad=0,rounding_size=0.05", fc=colour, ec="none")
         )
         axes.text(LEFT + 0.42, height + 0.13, words, va="center", fontsize=LETTERS)
-    axes.set(xlim=(LEFT - 0.05, RIGHT + heads * STEP), ylim=(0.2, top["decoder"] + SITE + 0.6))
+    axes.set_title(claim, fontsize=TITLE)
+    axes.set(xlim=(LEFT - 0.2, RIGHT + heads * STEP), ylim=(0.2, top["decoder"] + SITE + 0.6))
     axes.axis("off")
     return figure
 

@@ -4,7 +4,7 @@ A variable is a tuple of parts, and () says nothing but the position. The column
 
     digit    one digit of a column             ("digit", 1, 0) is 6, the tens digit of 663; ("digit", 1, 1) is 9
     sum      of the two digits of a column     ("sum", 1, 0) is 15
-    class    is a column's sum below, at or above 9? Or that of two columns below, at or above 99?
+    class    a column's sum against 9: below, at or above? Or that of two columns against 99
              ("class", 1, 1) is 2, above: 6 + 9 > 9;  ("class", 1, 2) is 2, above: 63 + 97 > 99
     written  the digit that the decoder reads at a position, ("written", 2, 0): the one before the tens
 
@@ -136,7 +136,7 @@ def is_classes(variable: Variable) -> bool:
 
 
 def words(variable: Variable, kind: str, position: int, digits: int = 3) -> str:
-    """What the variable is, seen from the position: 'the other digit of its column'."""
+    """What the variable is, seen from the position: 'the other digit of its column', 'the ones against 9'."""
     column = own_column(kind, position, digits)
     return " and ".join(part_words(part, kind, position, column, digits) for part in variable) or "its position only"
 
@@ -145,25 +145,15 @@ def part_words(part: Part, kind: str, position: int, column: int | None, digits:
     if part.kind == "written":
         back = position - part.column
         return f"the digit written {['last', 'before the last', 'first'][back]}"
+    names = column_names(digits)[1 + part.column :][: max(1, part.more)]
     if part.kind == "class":
-        verb = "is" if part.more == 1 else "are"
-        return f"{verb} {columns_words(part, column, digits)} below, at or above {10**part.more - 1}?"
-    name = columns_words(part, column, digits)
+        return f"the {' and '.join(names)} against {10**part.more - 1}"
+    name = "its column" if part.column == column else f"the {names[0]}"
     if part.kind == "sum":
         return f"the sum of {name}"
-    if kind == "encoder" and column == part.column:
+    if kind == "encoder" and part.column == column:
         return "its own digit" if (position > digits) == bool(part.more) else "the other digit of its column"
     return f"the {('upper', 'lower')[part.more]} digit of {name}"
-
-
-def columns_words(part: Part, column: int | None, digits: int) -> str:
-    """Where the columns of a part are, seen from a column: 'its column', 'the next two columns'."""
-    if column is None:
-        return f"the {' and '.join(column_names(digits)[1 + part.column :][: max(1, part.more)])}"
-    number = "two columns" if part.kind == "class" and part.more == 2 else "column"
-    if part.column == column:
-        return f"its {number}"
-    return f"the {['next', 'second next', 'third next'][part.column - column - 1]} {number}"
 
 
 def reads(variable: Variable) -> list[str]:

@@ -40,16 +40,15 @@ def test_a_line_names_the_tokens_that_are_read_and_what_is_said():
     line = said("Decoder Cross L0 H2", variables)
     assert line == {
         "reads": "thousands: a0 b0 a1 b1; tens: a1 b1 a2 b2",
-        "says": "thousands: are the next two columns below, at or above 99?; "
-        "tens: the sum of its column and is the next column below, at or above 9?",
+        "says": "thousands: the hundreds and tens against 99; tens: the sum of its column and the ones against 9",
         "rows": 3 + 1 + 19 * 3 + 1,
     }
 
 
 def test_positions_with_the_same_words_stand_together():
-    variables = [(Part("class", q, 1),) for q in range(3)] + [()]
+    variables = [(Part("class", 0, 1),), *[(Part("sum", q),) for q in range(3)]]
     assert said("Decoder Cross L0 H0", variables)["says"] == (
-        "thousands, hundreds, tens: is the next column below, at or above 9?"
+        "thousands: the hundreds against 9; hundreds, tens, ones: the sum of its column"
     )
 
 

@@ -83,8 +83,10 @@ def test_no_variable_is_told_the_true_carry_by_another_way_than_tokens():
         ((), "encoder", 0, "its position only"),
         ((Part("digit", 1, 1),), "encoder", 1, "the other digit of its column"),
         ((Part("digit", 1, 1),), "encoder", 5, "its own digit"),
-        ((Part("sum", 1), Part("class", 2, 1)), "cross", 2, "the sum of its column and are ones below, at or above 9?"),
-        ((Part("class", 1, 2),), "cross", 1, "are tens and ones below, at or above 99?"),
+        ((Part("sum", 1), Part("class", 2, 1)), "cross", 2, "the sum of its column and the ones against 9"),
+        ((Part("class", 1, 2),), "cross", 1, "the tens and ones against 99"),
+        ((Part("class", 2, 1),), "encoder", 1, "the ones against 9"),
+        ((Part("digit", 1, 1),), "cross", 1, "the lower digit of the tens"),
         ((Part("written", 2),), "self", 2, "the digit written last"),
     ],
 )
