@@ -21,6 +21,7 @@ from problem1.shared.statistics import mean_interval
 from problem1.specialization import record_pairs
 from problem1.train import answers_right, digit_loss
 
+NAMES = ("rank", "head")  # of a ranking, what is no number
 TOLERANCE = 0.01  # the assignment's: a head is prunable if accuracy drops by at most this much
 
 
@@ -96,6 +97,17 @@ def ranked(ablation: pd.DataFrame) -> pd.DataFrame:
     table = table.sort_values(["zero drop", "mean drop", "head"], ascending=[False, False, True]).reset_index()
     table.insert(0, "rank", range(1, len(table) + 1))
     return table
+
+
+def shortened(ranking: pd.DataFrame) -> pd.DataFrame:
+    """The ranking without the heads that can go by either method: one row for all of them, with the highest of each
+    number, and the lowest accuracy."""
+    goes = ranking[["zero drop", "mean drop"]].max(axis=1) <= TOLERANCE + 1e-12
+    if not goes.any():
+        return ranking
+    others = ranking[goes].agg({name: "min" if "accuracy" in name else "max" for name in ranking if name not in NAMES})
+    others["rank"], others["head"] = "", f"{goes.sum()} others, at most"
+    return pd.concat([ranking[~goes], others.to_frame().T], ignore_index=True)
 
 
 def singly_prunable(ablation: pd.DataFrame, method: str = "zero") -> list[str]:
@@ -242,6 +254,12 @@ def gate_gradients(model: Adder, pairs: np.ndarray) -> pd.DataFrame:
             numbers = {key: float(value[head]) for key, value in interval.items()}
             rows.append({"head": name, "quantity": quantity, **numbers})
     return pd.DataFrame(rows)
+
+
+def importance_scores(model: Adder, ranking: pd.DataFrame, pairs: np.ndarray) -> pd.DataFrame:
+    """Four measures of every head's importance: its two drops, and two gradients."""
+    gradients = gate_gradients(model, pairs).pivot(index="head", columns="quantity", values="mean")
+    return ranking.set_index("head")[["zero drop", "mean drop"]].join(gradients.add_prefix("gradient of "))
 
 
 def rank_agreement(scores: pd.DataFrame) -> pd.DataFrame:

@@ -206,6 +206,16 @@ def carry_probes(model: Adder, train_pairs: np.ndarray, test_pairs: np.ndarray) 
     return pd.DataFrame(rows)
 
 
+def compared_probes(model: Adder, train_pairs: np.ndarray, test_pairs: np.ndarray) -> pd.DataFrame:
+    """The probes of a trained adder, and of one of its shape that was never trained: what can be read without
+    learning."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        untrained = Adder(**model.shape).eval()
+    found = {"trained": model, "untrained": untrained}
+    return pd.concat([carry_probes(adder, train_pairs, test_pairs).assign(model=name) for name, adder in found.items()])
+
+
 PROBE_POINTS = [
     ("source token", "embedding"),
     ("source token", "after Encoder L0"),

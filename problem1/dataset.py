@@ -151,6 +151,14 @@ def carry_facts(pairs: np.ndarray, digits: int = 3) -> pd.DataFrame:
     )
 
 
+def carry_table(digits: int = 3) -> pd.DataFrame:
+    """All pairs by number of carries: how many there are, how far a carry travels, how often it passes through a 9."""
+    facts = pd.concat([carry_facts(pairs, digits) for pairs in every_pair(digits, 90_000)])
+    longest, through = ("longest chain", "mean"), ("through a 9", "mean")
+    columns = {"pairs": ("carries", "size"), "longest chain, mean": longest, "share through a 9": through}
+    return facts.groupby("carries").agg(**columns).round(3)
+
+
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 

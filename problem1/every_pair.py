@@ -125,6 +125,13 @@ def float64_difference(model: Adder, pairs: np.ndarray) -> float:
     return max(differences)
 
 
+def rounding(model: Adder, check: Check) -> pd.DataFrame:
+    """What float64 changes on `compared_pairs`, beside the smallest margin."""
+    changes = {name: float64_difference(model, pairs) for name, pairs in compared_pairs(check).items()}
+    rows = [{"sums": name, "largest change of a logit": f"{change:.0e}"} for name, change in changes.items()]
+    return pd.DataFrame(rows).assign(**{"smallest margin of all sums": f"{check.margin:.1f}"}).set_index("sums")
+
+
 def compared_pairs(check: Check, digits: int = 3) -> dict[str, np.ndarray]:
     """On what float32 is compared with float64."""
     return {

@@ -74,6 +74,13 @@ def head_specialization(model: Adder, pairs: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def as_table(special: pd.DataFrame) -> pd.DataFrame:
+    """The means, a row for each head; what a head cannot attend to is left blank."""
+    wide = special.pivot(index="head", columns="measure", values="mean").loc[special["head"].unique()]
+    columns = ["same column", "next lower column", "+", "BOS", "earlier outputs", "entropy (bits)", "stability"]
+    return wide[columns].map("{:.3f}".format, na_action="ignore").fillna("")
+
+
 def uniform_attention(kind: str, digits: int = 3) -> dict[str, float]:
     """What a head of this kind would show if it attended to all keys alike: the baseline for `head_specialization`."""
     counted = counted_queries(kind, digits)

@@ -108,7 +108,13 @@ def test_captions_are_collapsed_and_every_picture_has_words(counted):
 def test_the_set_up_imports_modules_not_names(written):
     source = next(c.source for c in written.cells if c.cell_type == "code" and not c.metadata.get("jupyter"))
     imports = [node for node in ast.walk(ast.parse(python_of(source))) if isinstance(node, ast.ImportFrom)]
-    assert {node.module for node in imports} <= {"problem1", "problem1.shared", "problem2", "course", "problem1.program"}
+    assert {node.module for node in imports} <= {
+        "problem1",
+        "problem1.shared",
+        "problem2",
+        "course",
+        "problem1.program",
+    }
 
 
 def test_links_within_a_notebook_lead_to_headings(written):
@@ -125,7 +131,9 @@ def test_links_within_a_notebook_lead_to_headings(written):
 
 
 def test_figures_and_tables_are_numbered_in_their_order_and_mentioned_ones_exist(written):
-    texts = [text for cell in written.cells for text in [*markdown_outputs(cell), cell.source * (cell.cell_type != "code")]]
+    texts = [
+        text for cell in written.cells for text in [*markdown_outputs(cell), cell.source * (cell.cell_type != "code")]
+    ]
     for kind in ("Figure", "Table"):
         own = [int(n) for text in texts for n in re.findall(rf"^\*\*{kind} (\d+)\.\*\*", text)]
         assert own == list(range(1, len(own) + 1)) and own

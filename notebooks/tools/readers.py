@@ -1,6 +1,6 @@
-"""Can a notebook be read? Counts what a reader has to get through: `python notebooks/tools/readers.py [notebook ...]`.
+"""Can a notebook be read? Counts what a reader gets through: `python notebooks/tools/readers.py [notebook ...]`.
 
-Words are those of Markdown cells and Markdown outputs; a formula counts as one. The main text ends at a heading that says
+Words are those of Markdown cells and Markdown outputs; a formula counts as one. The main text ends at a heading with
 "Appendix". Reading time is that of the main text at 200 words a minute, figures, tables and code not counted.
 """
 
@@ -132,7 +132,9 @@ def table(paths: Sequence[Path]) -> str:
     """A row for each count, a column for each notebook."""
     found = [counts_of(read_notebook(path)) for path in paths]
     rows = [("", *(path.stem for path in paths))]
-    rows += [(field.name.replace("_", " "), *(f"{getattr(c, field.name):,g}" for c in found)) for field in fields(Counts)]
+    rows += [
+        (field.name.replace("_", " "), *(f"{getattr(c, field.name):,g}" for c in found)) for field in fields(Counts)
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])

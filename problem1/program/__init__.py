@@ -9,8 +9,12 @@ settled.py     digits written before, and which digit is due
 lines.py       the program in words
 study.py       ten adders
 command.py     the published program: listing, run, and the command
+picture.py     the architecture, with what each head says
 """
 
 from problem1.program.command import listing, published_program, run
+from problem1.program.counts import check_program
+from problem1.program.lines import at_a_glance
+from problem1.program.picture import draw_program
 
-__all__ = ["listing", "published_program", "run"]
+__all__ = ["at_a_glance", "check_program", "draw_program", "listing", "published_program", "run"]

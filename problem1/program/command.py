@@ -8,7 +8,7 @@ import pandas as pd
 from problem1 import published
 from problem1.dataset import column_names, decode, encode_pairs, pair_count, parse, shift_right
 from problem1.program.counts import STAGES, check_program
-from problem1.program.lines import lines, position_name, value_words
+from problem1.program.lines import lines, position_name, statement, value_words
 from problem1.program.tables import Program, kind_of, load_program
 from problem1.program.variables import read, reads
 from problem1.shared.commands import Parser, one_sentence
@@ -34,6 +34,16 @@ class Run:
     said: pd.DataFrame  # what each head that says something says, for each token of the source and digit of the answer
     digits: pd.DataFrame  # what is written, its logit, and the next best
 
+    def steps(self) -> pd.DataFrame:
+        """A row for each digit of the answer: what the cross heads say, and what is written."""
+        heard = self.said[self.said["head"].str.startswith("Decoder Cross")]
+        heads = heard["head"].str.removeprefix("Decoder Cross ").groupby([heard["at"], heard["means"]], sort=False)
+        by = heads.agg(", ".join).reset_index()
+        told = (by["means"] + " (" + by["head"] + ")").groupby(by["at"]).agg("; ".join)
+        steps = self.digits.set_index("digit")
+        steps.insert(0, "cross heads say", told.reindex(steps.index))
+        return steps
+
 
 def run(text: str = EXAMPLE, program: Program | None = None) -> Run:
     """'663+497', number by number: what the heads of the published program say, and which digits follow."""
@@ -48,7 +58,8 @@ def run(text: str = EXAMPLE, program: Program | None = None) -> Run:
             if variable:
                 value = int(read(variable, source, decoder_input))
                 line = {"at": position_name(kind_of(head), position, digits), "head": head}
-                said.append(line | {"reads": " ".join(reads(variable)), "says": value_words(variable, value)})
+                told = {"says": value_words(variable, value), "means": statement(variable, value, digits)}
+                said.append(line | {"reads": " ".join(reads(variable))} | told)
     logits, order = program(source, decoder_input)[0].sort(descending=True)
     written = {
         "digit": column_names(digits),
@@ -70,7 +81,12 @@ def main() -> None:
         followed = run(arguments.sum, program)
     parameters = sum(parameter.numel() for parameter in program.model.parameters())
     print(listing(program).to_string(index=False), end="\n\n")
-    print(followed.said.to_string(index=False), followed.digits.round(2).to_string(index=False), sep="\n\n", end="\n\n")
+    print(
+        followed.said.drop(columns="means").to_string(index=False),
+        followed.digits.round(2).to_string(index=False),
+        sep="\n\n",
+        end="\n\n",
+    )
     print(f"{arguments.sum} = {followed.answer}\n")
     print(f"tables: {program.entries:,} rows, {program.numbers:,} numbers; the adder has {parameters:,} parameters")
     for stage, kinds in STAGES.items() if arguments.stages else [("all", STAGES["all"])]:

@@ -9,7 +9,7 @@ from problem1.ablation import TOLERANCE
 from problem1.dataset import TOKENS, column_names, encode_pairs, shift_right, split_pairs
 from problem1.every_pair import margins
 from problem1.program.tables import Choice, Program, kind_of
-from problem1.program.variables import ENTRIES, Variable, entries, own_column, reads, words
+from problem1.program.variables import ENTRIES, Part, Variable, entries, own_column, reads, words
 
 CLASS_WORDS = ("below", "at", "above")
 SAME, NOTHING = "the same in every sum, but needed", "nothing: zeros do as well"  # see idle_heads
@@ -79,14 +79,41 @@ def position_name(kind: str, position: int, digits: int = 3) -> str:
 
 def value_words(variable: Variable, value: int) -> str:
     """What a head says when its variable has this value: 'above 99', '15', '3, at 9'."""
+    return ", ".join(part_value(part, here) for part, here in zip(variable, values_of(variable, value), strict=True))
+
+
+def statement(variable: Variable, value: int, digits: int = 3) -> str:
+    """The same in a sentence: 'tens add up to 15', 'tens and ones are above 99'."""
+    return ", ".join(
+        f"{part_name(part, digits)} {part_value(part, here)}"
+        for part, here in zip(variable, values_of(variable, value), strict=True)
+    )
+
+
+def values_of(variable: Variable, value: int) -> list[int]:
+    """The value of each part."""
     values = []
     for part in reversed(variable):
         value, here = divmod(value, ENTRIES[part.kind])
-        if part.kind == "class":
-            values.append(f"{CLASS_WORDS[here]} {10**part.more - 1}")
-        else:
-            values.append(TOKENS[here] if part.kind == "written" else str(here))
-    return ", ".join(reversed(values))
+        values.append(here)
+    return values[::-1]
+
+
+def part_value(part: Part, value: int) -> str:
+    if part.kind == "class":
+        return f"{CLASS_WORDS[value]} {10**part.more - 1}"
+    return TOKENS[value] if part.kind == "written" else str(value)
+
+
+def part_name(part: Part, digits: int) -> str:
+    if part.kind == "written":
+        return "digit before:"
+    names = " and ".join(column_names(digits)[1 + part.column :][: max(1, part.more)])
+    return (
+        f"{names} {'add up to' if part.kind == 'sum' else 'are'}"
+        if part.kind != "digit"
+        else f"a digit of the {names} is"
+    )
 
 
 # --- ten programs at a glance ----------------------------------------------------------------------------------------

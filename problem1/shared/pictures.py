@@ -1,7 +1,8 @@
-"""A figure in a notebook, with words for those who cannot see it."""
+"""Figures, tables and captions in a notebook; a figure has words for those who cannot see it."""
 
+import pandas as pd
 from IPython.core.getipython import get_ipython
-from IPython.display import publish_display_data
+from IPython.display import HTML, Markdown, publish_display_data
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
@@ -17,9 +18,21 @@ def show(figure: Figure, words: str) -> None:
     where text stands for the picture (the PDF takes it from there) and in the picture's metadata (nbconvert does).
     """
     shell = get_ipython()
+    formatter = shell.display_formatter if shell else None
     text = f"{claim_of(figure)}. {words}".removeprefix(". ")
-    if shell is not None:
-        data, metadata = shell.display_formatter.format(figure)
+    if formatter is not None:
+        data, metadata = formatter.format(figure)
         described = {kind: {**metadata.get(kind, {}), "alt": text} for kind in data if kind != "text/plain"}
         publish_display_data({**data, "text/plain": text}, described)
     plt.close(figure)
+
+
+def caption(label: str, words: str) -> Markdown:
+    """('Figure 1', 'What it shows.') as a caption that the PDF knows for one."""
+    return Markdown(f"**{label}.** {words}")
+
+
+def table(rows: pd.DataFrame, index: bool = True) -> HTML:
+    """A table whose long cells are not cut off."""
+    with pd.option_context("display.max_colwidth", None):
+        return HTML(rows.to_html(index=index))

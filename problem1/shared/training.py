@@ -320,9 +320,9 @@ def progress_text(row: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)
 
 
-def plot_log(log: Log) -> Figure:
-    """Loss on the left, accuracies on the right, against the step."""
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
+def plot_log(log: Log, claim: str = "") -> Figure:
+    """Loss on the left, accuracies on the right, against the step; `claim` is the title."""
+    figure = Figure(figsize=(10.4, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     rows = log["rows"]
     steps = [row["step"] for row in rows]
@@ -331,11 +331,14 @@ def plot_log(log: Log) -> Figure:
     for name in rows[0]:
         if name.endswith("accuracy"):
             right.plot(steps, [row[name] for row in rows], label=name)
-    left.set(xlabel="step", ylabel="cross-entropy (nats)", yscale="log", title="Loss")
-    right.set(xlabel="step", ylabel="accuracy", ylim=(-0.02, 1.02), title="Accuracy")
-    left.legend()
-    if right.lines:
-        right.legend()
-    for axes in (left, right):
+    left.set(yscale="log")
+    right.set(ylim=(-0.02, 1.02))
+    for axes, quantity in ((left, "cross-entropy (nats)"), (right, "accuracy")):
+        axes.set_xlabel("step", fontsize=12)
+        axes.set_ylabel(quantity, fontsize=12)
+        axes.tick_params(labelsize=12)
         axes.grid(alpha=0.3)
+        if axes.lines:
+            axes.legend(fontsize=12)
+    figure.suptitle(claim, fontsize=14)
     return figure

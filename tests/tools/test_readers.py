@@ -47,7 +47,9 @@ def test_the_main_text_ends_at_the_heading_that_says_appendix():
 
 
 def test_code_and_tables_of_pandas_are_no_words_and_markdown_outputs_are():
-    found = counts(new_code_cell("a = 1"), shows(text_html="<table>many words here</table>"), shows(text_markdown="a b"))
+    found = counts(
+        new_code_cell("a = 1"), shows(text_html="<table>many words here</table>"), shows(text_markdown="a b")
+    )
     assert found.words == 2
 
 
@@ -96,4 +98,6 @@ def test_the_command_prints_a_column_for_each_notebook():
     command = [sys.executable, Path(readers.__file__), "problem1", "problem2"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert lines[0].split() == ["problem1", "problem2"]
-    assert [line.split("  ")[0] for line in lines[1:]] == [f.name.replace("_", " ") for f in readers.fields(readers.Counts)]
+    assert [line.split("  ")[0] for line in lines[1:]] == [
+        f.name.replace("_", " ") for f in readers.fields(readers.Counts)
+    ]
