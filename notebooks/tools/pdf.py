@@ -33,6 +33,7 @@ REPORT = ROOT / quick("report", "report-quick")  # executed copies
 TITLE = "Small Transformers, understood to the last input"
 SHARPEST_FIRST = {"application/pdf": ".pdf", "image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
+APPENDIX = re.compile(r"^#+ Appendix\b.*", re.MULTILINE)
 CAPTION = re.compile(r"\s*\*\*(Figure|Table)s? \d")
 
 
@@ -123,8 +124,9 @@ def with_pictures(cell: NotebookNode, folder: Path) -> str:
 class Chapter:
     """Markdown in the making. Pieces wait for a caption: with it they become one figure that stays together."""
 
-    def __init__(self, number: int | None) -> None:
-        self.parts = [raw(f"#chapter({number or 'none'})")]
+    def __init__(self, number: int | None, kind: str = "Chapter") -> None:
+        self.number = number
+        self.parts = [raw(f"#chapter({number or 'none'}, {string(kind)})")]
         self.waiting: list[str] = []
 
     def add_piece(self, piece: str) -> None:
@@ -154,12 +156,36 @@ class Chapter:
         return "\n\n".join(self.parts)
 
 
-def chapter_from(notebook: NotebookNode, title: str, number: int | None, folder: Path, code: bool) -> str:
-    """A notebook as Markdown with pieces of Typst; files of its figures go to `folder`."""
-    chapter = Chapter(number)
-    if not any(re.match("# ", cell.source) for cell in notebook.cells if cell.cell_type == "markdown"):
+def main_and_appendix(notebook: NotebookNode) -> tuple[list[NotebookNode], list[NotebookNode]]:
+    """The cells before the heading "Appendix", and all from it on."""
+    cells = notebook.cells
+    begins = (place for place, cell in enumerate(cells) if cell.cell_type == "markdown" and APPENDIX.match(cell.source))
+    end = next(begins, len(cells))
+    return cells[:end], cells[end:]
+
+
+def title_of(notebook: NotebookNode, otherwise: str) -> str:
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    titles = (title[1] for text in texts if (title := re.match("# (.*)", text)))
+    return next(titles, otherwise)
+
+
+def in_short(cells: Iterable[NotebookNode], number: int | None, folder: Path) -> str:
+    """What the cells tagged "summary" show, for the first page."""
+    found = []
+    for cell in cells:
+        if "summary" in cell.metadata.get("tags", []):
+            pieces = [piece for output in cell.get("outputs", []) for piece in pieces_of(output, folder, number)]
+            found += [piece if is_text else raw(f"#alone({piece})") for is_text, piece in pieces]
+    return "\n\n".join(found)
+
+
+def chapter_from(cells: Sequence[NotebookNode], title: str, chapter: Chapter, folder: Path, code: bool) -> str:
+    """Cells as Markdown with pieces of Typst; files of their figures go to `folder`."""
+    number = chapter.number
+    if not any(re.match("# ", cell.source) for cell in cells if cell.cell_type == "markdown"):
         chapter.add_text(f"# {title}")
-    for cell in notebook.cells:
+    for cell in cells:
         tags = cell.metadata.get("tags", [])
         if "explorer" in tags:  # there is nothing to turn on paper
             continue
@@ -199,14 +225,23 @@ def write_pdf(paths: Sequence[Path], output: Path, code: bool = False, left_out:
     with tempfile.TemporaryDirectory() as temporary_folder:
         folder = Path(temporary_folder)
         shutil.copy(TOOLS / "report.typ", folder)
-        chapters = []
+        summaries, chapters, appendices = list[str](), list[str](), list[str]()
         for place, path in enumerate(paths, 1):
             number = chapter_of(path.stem, len(NOTEBOOKS) + place) if len(paths) > 1 else None
-            chapters.append(to_typst(chapter_from(read_notebook(path), path.stem, number, folder, code)))
+            notebook = read_notebook(path)
+            title, (cells, further) = title_of(notebook, path.stem), main_and_appendix(notebook)
+            if short := in_short(cells, number, folder):
+                summaries.append(to_typst(f"**{title}**\n\n{short}"))
+            chapters.append(to_typst(chapter_from(cells, title, Chapter(number), folder, code)))
+            if further:
+                appendix = chapter_from(further, "Appendix", Chapter(number, "Appendix to chapter"), folder, code)
+                appendices.append(to_typst(APPENDIX.sub(f"# Appendix: {title}", appendix, count=1)))
         strings = "".join(f"{string(fact)}, " for fact in facts)
-        show = f"#show: report.with(title: {string(TITLE)}, facts: ({strings}), warning: {string(banner())})"
+        told = f"title: {string(TITLE)}, facts: ({strings}), warning: {string(banner())}, summary: summary"
         book = folder / "book.typ"
-        book.write_text("\n\n".join(['#import "report.typ": *', show, *chapters]))
+        summary = "\n\n".join(["#let summary = [", *summaries, "]"] if summaries else ["#let summary = none"])
+        show = f"#show: report.with({told})"
+        book.write_text("\n\n".join(['#import "report.typ": *', summary, show, *chapters, *appendices]))
         try:
             with atomic_path(output) as temporary:
                 typst.compile(str(book), str(temporary), root=str(folder), ignore_system_fonts=True)

@@ -11,12 +11,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from nbformat import NotebookNode
-from pdf import CAPTION, NOTEBOOKS, find_notebook, read_notebook
+from pdf import APPENDIX, CAPTION, NOTEBOOKS, find_notebook, read_notebook
 
 from problem1.shared.commands import Parser, one_sentence
 
 WORDS_PER_MINUTE = 200
-APPENDIX = re.compile(r"^#+ .*\bAppendix\b", re.MULTILINE)
 PICTURES = ("image/png", "image/svg+xml", "image/jpeg", "application/pdf")
 
 
