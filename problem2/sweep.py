@@ -20,7 +20,7 @@ from problem1.shared.publishing import check_publishable, same_models, staged
 from problem1.shared.settings import QUICK, quick
 from problem1.shared.storage import model_hash
 from problem2 import published
-from problem2.counterexamples import train_certified
+from problem2.certificate.counterexamples import train_certified
 from problem2.dataset import LONG_LENGTHS, LONGEST
 from problem2.encodings import ENCODINGS
 from problem2.evaluation import (

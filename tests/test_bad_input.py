@@ -9,9 +9,8 @@ import pytest
 
 from problem1 import dataset as pairs
 from problem1.shared.storage import atomic_path
-from problem2 import counterexamples
 from problem2 import dataset as sequences
-from problem2.certificate import Certificate
+from problem2.certificate import Certificate, counterexamples
 
 SHORT = ("--steps=1", "--evaluate-every=1", "--batch-size=8")
 COMMANDS = {  # module -> arguments with which a valid value costs no more than a moment
@@ -23,8 +22,8 @@ COMMANDS = {  # module -> arguments with which a valid value costs no more than 
     "problem1.bench": (),
     "problem2.train": (*SHORT, "--folder=HERE"),
     "problem2.analysis": (),
-    "problem2.certificate": (),
-    "problem2.counterexamples": ("--folder=HERE",),
+    "problem2.certificate.command": (),
+    "problem2.certificate.counterexamples": ("--folder=HERE",),
     "problem2.sweep": (),
     "problem2.flawed": (),
     "problem2.bench": (),
@@ -140,4 +139,4 @@ def test_an_option_that_does_not_exist_gets_one_sentence(module, monkeypatch, ca
 
 def test_the_parsers_of_all_commands_were_found():
     assert {option for module, option in CASES if module == "problem1.train"} >= {"--seed=", "--warmup=", "--folder="}
-    assert ("problem2.certificate", "") in CASES and ("run", "--output=") in CASES and len(CASES) > 60
+    assert ("problem2.certificate.command", "") in CASES and ("run", "--output=") in CASES and len(CASES) > 60

@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-import problem2.counterexamples
-from problem2.certificate import Certificate, Tables, certify, check_form, tabulate
-from problem2.counterexamples import (
+import problem2.certificate.counterexamples
+from problem2.certificate import Certificate, Tables, certify
+from problem2.certificate.counterexamples import (
     counterexamples,
     missed_descents,
     put_inside,
     sorted_pieces,
     train_on_counterexamples,
 )
+from problem2.certificate.form import check_form
+from problem2.certificate.tables import tabulate
 from problem2.dataset import in_order, is_sorted
 from problem2.model import load_classifier
 from problem2.train import ClassifierRecipe
-from tests.problem2.test_certificate import brute_force, local_classifier, train_briefly
+from tests.problem2.certificate.common import brute_force, local_classifier, train_briefly
 
 
 @pytest.fixture(scope="module")
@@ -131,16 +133,16 @@ def test_the_command_leaves_the_classifier_and_its_report(tmp_path, monkeypatch,
     def short(model, recipe, progress):
         return Certificate(-1.0, 1.0, [1, 0], 1e-6, 1e-6, 1e-7, 1, [[1, 0]], 1.0), [{"round": 0, "cpu seconds": 1.0}]
 
-    recipe = problem2.counterexamples.certified_recipe
-    monkeypatch.setattr(problem2.counterexamples, "train_on_counterexamples", short)
+    recipe = problem2.certificate.counterexamples.certified_recipe
+    monkeypatch.setattr(problem2.certificate.counterexamples, "train_on_counterexamples", short)
     monkeypatch.setattr(
-        problem2.counterexamples,
+        problem2.certificate.counterexamples,
         "certified_recipe",
         lambda seed: ClassifierRecipe(**vars(recipe(seed)) | {"steps": 2, "evaluate_every": 2}),
     )
     monkeypatch.setattr(sys, "argv", ["counterexamples", "--seed", "3", "--folder", str(tmp_path)])
     with pytest.raises(SystemExit) as end:
-        problem2.counterexamples.main()
+        problem2.certificate.counterexamples.main()
     assert end.value.code
     assert "NOT CERTIFIED" in capsys.readouterr().out
     assert {file.name for file in tmp_path.iterdir()} == {"certified.safetensors", "certificate.json", "training"}

@@ -1,4 +1,4 @@
-"""Counterexample-guided training until the certificate holds: `python -m problem2.counterexamples --seed 0`.
+"""Counterexample-guided training until the certificate holds: `python -m problem2.certificate.counterexamples`.
 
 The form of this classifier was chosen for the task, and it is trained on counterexamples that enumeration finds. What
 comes out is a proof of correctness, not evidence that training generalises.
@@ -21,16 +21,10 @@ from problem1.shared.settings import quick
 from problem1.shared.storage import model_hash, write_json
 from problem1.shared.training import one_thread
 from problem2 import published
-from problem2.certificate import (
-    Certificate,
-    Tables,
-    accepted_sequence,
-    certify,
-    check_form,
-    highest_unsorted_logit,
-    lowest_sorted_logit,
-    tabulate,
-)
+from problem2.certificate.enumeration import accepted_sequence, highest_unsorted_logit, lowest_sorted_logit
+from problem2.certificate.form import check_form
+from problem2.certificate.proof import Certificate, certify
+from problem2.certificate.tables import Tables, tabulate
 from problem2.dataset import TRAINING_LENGTHS, Group, is_sorted, online_tokens
 from problem2.model import Classifier, save_classifier
 from problem2.train import RESULTS, ClassifierRecipe, classifier_loss, train_classifier
@@ -230,7 +224,8 @@ def train_certified(
 
 def main() -> None:
     parser = Parser(
-        prog="python -m problem2.counterexamples", description="Train a classifier on counterexamples and certify it."
+        prog="python -m problem2.certificate.counterexamples",
+        description="Train a classifier on counterexamples and certify it.",
     )
     parser.add_argument("--seed", type=parse_int, default=0, help="of the training (default 0)")
     parser.add_argument(

@@ -17,10 +17,10 @@ import pytest
 import torch
 from torch import nn
 
-from problem2 import rounding
+from problem2.certificate import rounding
+from problem2.certificate.rounding import Ball, BoundedLogits, bounded_tables
 from problem2.model import Classifier, load_classifier
 from problem2.published import CERTIFIED
-from problem2.rounding import Ball, BoundedLogits, bounded_tables
 
 SEEN = {"first": (0, 1), "middle": (-1, 0, 1), "last": (-1, 0)}  # the distances that a token sees
 

@@ -1,0 +1,3 @@
+from problem2.certificate.command import main
+
+main()
