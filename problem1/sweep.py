@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from problem1 import plots, published
+from problem1 import published
 from problem1.ablation import ablate_heads, gate_gradients, greedy_pruning, prunable_summary, ranked
 from problem1.carry import attention_by_sum, attention_past_nine, patch_carries, strongest
 from problem1.dataset import pair_count
@@ -27,7 +27,7 @@ from problem1.shared.grid import Grid, pack_rows, run_grids, unpack_rows
 from problem1.shared.homework import homework_fields
 from problem1.shared.publishing import check_publishable, same_models, staged
 from problem1.shared.settings import QUICK, quick
-from problem1.shared.storage import load_tensors, model_hash, save_figure, write_json
+from problem1.shared.storage import load_tensors, model_hash, write_json
 from problem1.specialization import head_specialization
 from problem1.train import RESULTS, AdderRecipe, headline_accuracy, never_trained, train_adder, unseen_pairs
 
@@ -240,7 +240,6 @@ def publish_adder(row: pd.Series, folder: Path) -> None:
     write_json(check, result)
     shutil.copyfile(run / "model.safetensors", folder / published.ADDER)
     shutil.copyfile(run / "training_log.json", folder / published.LOG)
-    save_figure(plots.patching(patch_carries(model)), folder / published.PICTURE)
     if model_hash(load_adder(folder / published.ADDER)) != key:
         raise UserError(f"the copy of {run / 'model.safetensors'} is not the model of its row, {key}.")
 

@@ -99,7 +99,7 @@ def answer_rows() -> list[tuple[str, str, int, str]]:
         ),
         (
             "Is that so in every adder?",
-            f"{len(programs)} adders say the same things with other heads; as tables, "
+            f"{len(programs)} adders say the same things with other heads; as programs, "
             f"{(programs['wrong, all'] == 0).sum()} of them get every sum right",
             7,
             "7.-Ten-adders-say-the-same-with-other-heads",
@@ -245,14 +245,21 @@ def counted(check: Check, program: Program) -> Markdown:
     )
 
 
-def prefixes(table: pd.DataFrame, seed: int) -> Markdown:
-    """Do the digits written before matter? `table` is `program_prefixes`."""
-    mine, others = table[table["seed"] == seed], table[table["seed"] != seed]
-    worst = others.groupby("seed")["wrong"].sum()
+def prefixes(table: pd.DataFrame, possible: pd.DataFrame, seed: int) -> Markdown:
+    """Do the digits written before matter? `table` is `program_prefixes`, `possible` a row for each digit when all
+    thousands are 0 or 1."""
+    mine, others = table[table["seed"] == seed], table[table["seed"] != seed].copy()
+    others["share"] = others["wrong"] / others["sums"]
+    worst = others.groupby("seed")["share"].max()
+    changed = mine.loc[mine["wrong"] > 0].set_index("digit")["wrong"] / mine["sums"].iloc[0]
+    told = listing(f"{share:.1%} of the {digit}" for digit, share in changed.items())
+    kept = listing(mine.loc[mine["wrong"] == 0, "digit"])
+    few = possible["wrong"].sum()
     return Markdown(
-        f"With random digits before each digit, over all {mine['sums'].iloc[0]:,} sums, **{mine['wrong'].sum():,}** "
-        "digits change. "
-        f"In {len(worst)} other adders, on {others['sums'].iloc[0]:,} sums each, {span(worst, ',.0f')} digits do."
+        f"With random digits before each digit, over all {mine['sums'].iloc[0]:,} sums, {told} change; {kept} never "
+        "do. But most of these prefixes cannot be: a sum begins with 0 or 1. With 0 or 1 there, and random digits "
+        f"after it, **{few:,} digits of {possible['sums'].iloc[0]:,} sums** change. In {len(worst)} other adders "
+        f"impossible prefixes change more, {span(worst, '.0%')} of their most sensitive digit."
     )
 
 
@@ -315,18 +322,21 @@ def controlled(controls: pd.DataFrame) -> Markdown:
 
 def programs(counts: pd.DataFrame) -> Markdown:
     """On how many sums ten programs are right; `counts` is `programs`."""
-    wrong = counts.set_index("seed")["wrong, all"]
+    wrong, whole = counts.set_index("seed")["wrong, all"], counts.set_index("seed")["whole"]
     broken = [f"seed {seed}: {count:,} wrong" for seed, count in wrong[wrong > 0].items()]
+    computed = [str(seed) for seed in whole.index[~whole]]
+    said = f" In {len(computed)} of them (seeds {listing(computed)}) self-attention stays computed: no table of digits "
+    said += "written before keeps the validation sums right. "
     return Markdown(
         f"As programs, {(wrong == 0).sum()} of {len(wrong)} adders are right on all {pair_count():,} "
-        f"sums{f' ({listing(broken)})' if broken else ''}. "
+        f"sums{f' ({listing(broken)})' if broken else ''}.{said if computed else ' '}"
         f"Their tables have {span(counts['rows'], ',.0f')} rows, and {span(counts['speaking heads'], '.0f')} heads "
         "say more than their position."
     )
 
 
 def program_counts(counts: pd.DataFrame) -> pd.DataFrame:
-    columns = ["speaking heads", "rows", "numbers", "wrong, all", "margin, all"]
+    columns = ["whole", "speaking heads", "rows", "numbers", "wrong, all", "margin, all"]
     return counts.set_index("seed")[columns].round(2)
 
 

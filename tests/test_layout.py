@@ -217,7 +217,7 @@ def test_the_modules_of_a_problem_can_be_taken_in_at_a_glance(problem, folders):
     """What the assignment names is there, and whoever looks for a line has few modules to choose from."""
     names = visible(ROOT / problem)
     modules = {name for name in names if name.endswith(".py")}
-    assert names - modules == folders
+    assert names - modules == folders | {"README.md"}
     assert {"dataset.py", "model.py", "train.py", "analysis.py"} <= modules and len(modules) <= 16
 
 
@@ -234,44 +234,47 @@ def test_every_module_has_a_test_of_its_name_and_every_test_a_module(room):
     assert {f"test_{module}" for module in modules - TESTED_ELSEWHERE.keys()} == tested
 
 
-# --- the README ------------------------------------------------------------------------------------------------------
+# --- what a room says of its files -----------------------------------------------------------------------------------
 
 
-def named_in(layout):
-    """{top folder: files and folders that its lines name}. A line that is not indented begins a folder."""
-    named, top = {}, None
-    for line in layout.splitlines():
-        if begins := re.match(r"(\w+)/", line):
-            top = begins[1]
-            named[top] = set()
-        if top:
-            named[top] |= set(re.findall(r"\w+\.(?:py|ipynb|typ)\b|\b\w+/(?=\s|$)", line.removeprefix(f"{top}/")))
-    return named
+def named_in(text):
+    """Files and folders that begin a line, or stand in a list that does."""
+    name = r"\w+(?:\.py|\.typ|/)"
+    lines = re.findall(rf"^ *({name}(?:, {name})*)(?= |$)", text, re.M)
+    return {found for line in lines for found in re.findall(name, line)}
 
 
-def found_in(top):
-    """Sources and folders that a top folder holds at any depth; of what is published, the folder only."""
-    names = {path: set(path.relative_to(ROOT).parts[:-1]) | {path.name} for path in (ROOT / top).rglob("*")}
-    paths = [path for path in names if not MADE & names[path] and path.parent.name != "published"]
-    files = {path.name for path in paths if path.suffix in (".py", ".ipynb", ".typ")} - {"__init__.py"}
+def listed_in(folder):
+    """In its README, within a block of code; else in the docstring of its package."""
+    if (folder / "README.md").exists():
+        blocks = re.findall(r"^```\n(.*?)^```", (folder / "README.md").read_text(), re.M | re.S)
+        return named_in("\n".join(blocks))
+    return named_in(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")
+
+
+def found_in(folder):
+    paths = [path for path in folder.iterdir() if path.name not in MADE]
+    files = {path.name for path in paths if path.suffix in (".py", ".typ")} - {"__init__.py", "__main__.py"}
     return files | {f"{path.name}/" for path in paths if path.is_dir()}
 
 
-def test_the_layout_names_every_file_and_folder_and_no_other():
-    readme = (ROOT / "README.md").read_text()
-    layout = re.search(r"^## Layout\n.*?^```\w*\n(.*?)^```", readme, re.M | re.S)
-    named = named_in(layout[1])
-    assert named.keys() == {"problem1", "problem2", "notebooks", "tests"}
-    for top in ("problem1", "problem2", "notebooks"):
-        assert named[top] == found_in(top), top
-    assert named["tests"] <= found_in("tests")  # they have the names of the modules
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_lists_its_files_and_no_other(room):
+    folder = ROOT / ROOMS[room][0]
+    assert listed_in(folder) == found_in(folder)
 
 
-def test_names_of_a_layout_are_read():
-    lines = [
-        "problem1/   dataset.py, model.py  words",
-        "            shared/   grid.py (workers.py)",
-        "tests/      and/or",
-    ]
-    expected = {"dataset.py", "model.py", "shared/", "grid.py", "workers.py"}
-    assert named_in("\n".join(lines)) == {"problem1": expected, "tests": set()}
+def test_the_readme_lists_the_rooms():
+    layout = re.search(r"^## Layout\n.*?^```\w*\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)[1]
+    rooms = {folder for folder, _ in ROOMS.values()}
+    assert {f"{Path(folder).name}/" for folder in rooms} <= set(re.findall(r"\w+/", layout))
+    assert len(layout.splitlines()) <= 12
+
+
+def test_names_in_a_list_are_read():
+    text = """
+    dataset.py, model.py  words about other.py
+      shared/   grid.py
+    tests and/or
+    """
+    assert named_in(text) == {"dataset.py", "model.py", "shared/"}

@@ -1,0 +1,4 @@
+"""About both problems: the reports on them, and what a course needs.
+
+reports.py  what the reports say, and what follows from the data alone
+"""

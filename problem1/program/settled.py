@@ -16,15 +16,18 @@ from problem1.specialization import record_pairs
 PREFIX_SEED = 4
 
 
-def after_random_prefixes(model: Adder, batches: Iterable[np.ndarray], progress: str | None = None) -> pd.DataFrame:
-    """A row for each digit: in how many of these sums it is wrong when the digits before it are drawn at random."""
+def after_random_prefixes(
+    model: Adder, batches: Iterable[np.ndarray], first: int = 10, progress: str | None = None
+) -> pd.DataFrame:
+    """A row for each digit: in how many of these sums it is wrong when the digits before it are drawn at random, the
+    first of them below `first`: a sum begins with 0 or 1, and the model has never read anything else there."""
     digits = model.shape["digits"]
     draw = torch.Generator().manual_seed(PREFIX_SEED)
 
     def prefixed() -> Iterable[tuple[np.ndarray, Tensor]]:
         for pairs in batches:
             prefix = torch.randint(10, (len(pairs), digits + 1), generator=draw)
-            prefix[:, 0] = BOS
+            prefix[:, 0], prefix[:, 1] = BOS, prefix[:, 1] % first
             yield pairs, prefix
 
     def count(batch: tuple[np.ndarray, Tensor]) -> tuple[int, Tensor]:

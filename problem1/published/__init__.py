@@ -12,7 +12,7 @@ from problem1.shared.storage import write_table
 from problem1.shared.training import Log
 
 FOLDER = Path(__file__).parent
-ADDER, LOG, PICTURE, RUNS = "adder.safetensors", "training_log.json", "carry_heads.png", "runs.zip"
+ADDER, LOG, RUNS = "adder.safetensors", "training_log.json", "runs.zip"
 STUDY = ("candidates", "seeds", "digits", "adders", "heads", "groups", "greedy")  # tables of `python -m problem1.sweep`
 PROGRAM, PROGRAM_RUNS = "program.safetensors", "program_runs.zip"
 PROGRAMS = ("programs", *(f"program_{name}" for name in ("shares", "heads", "stages", "controls", "prefixes", "due")))

@@ -1,11 +1,11 @@
 """Every positional encoding, one small class each. A class with a name enters ENCODINGS, and every table, by itself.
 
-base         what all share; none; and causal, where only the mask tells earlier from later
-absolute     change the embeddings by where a token stands: sinusoidal, learned, randomized
-relative     change the logits of attention by how far a key is from its query: rope, alibi, t5, clipped, shaw
-decoders     the same behind a causal mask, as language models have it: transformer_xl, fire, kerple, nape
-contextual   the same by how many tokens lie between that count for the query: cope
-stretched    absolute positions that always span the same range: stretched
+base.py        what all share; none; and causal, where only the mask tells earlier from later
+absolute.py    change the embeddings by where a token stands: sinusoidal, learned, randomized
+relative.py    change the logits of attention by how far a key is from its query: rope, alibi, t5, clipped, shaw
+decoders.py    the same behind a causal mask, as language models have it: transformer_xl, fire, kerple, nape
+contextual.py  the same by how many tokens lie between that count for the query: cope
+stretched.py   absolute positions that always span the same range: stretched
 """
 # ruff: noqa: I001  the order of these imports is that of ENCODINGS
 

@@ -302,7 +302,7 @@ def test_the_published_adder_is_the_model_of_its_row(monkeypatch, results, folde
     sweep.publish_adder(pd.Series({"seed": 1, "model": key}), folder)
     assert model_hash(load_adder(folder / published.ADDER)) == key != model_hash(Adder())
     after = contents(folder)
-    names = {published.ADDER, published.LOG, published.PICTURE, f"every_pair/{key}.json"}
+    names = {published.ADDER, published.LOG, f"every_pair/{key}.json"}
     assert {name for name in after if after[name] != before.get(name)} == names
     assert [name for name in after if name.startswith("every_pair/")] == [f"every_pair/{key}.json"]  # no older one
 

@@ -94,11 +94,14 @@ def test_the_counts_of_a_check_are_told(adder):
     assert words.speaking(program).startswith(f"{len(program.speaking)} of 24 heads")
 
 
-def test_other_adders_are_counted_apart_from_the_one_that_is_studied():
-    rows = [(23, 810_000, 0), (23, 810_000, 2), (20, 81_000, 0), (20, 81_000, 5), (21, 81_000, 1), (21, 81_000, 0)]
-    text = words.prefixes(pd.DataFrame(rows, columns=["seed", "sums", "wrong"]), 23).data
-    assert "over all 810,000 sums, **2** digits change" in text
-    assert "In 2 other adders, on 81,000 sums each, 1 to 5 digits do." in text
+def test_prefixes_of_other_adders_are_counted_apart_from_the_one_that_is_studied():
+    columns = ["seed", "digit", "sums", "wrong"]
+    rows = [(23, "hundreds", 810_000, 8_100), (23, "ones", 810_000, 0)]
+    rows += [(20, "hundreds", 81_000, 8_100), (20, "ones", 81_000, 5), (21, "hundreds", 81_000, 40_500)]
+    possible = pd.DataFrame({"digit": ["hundreds", "ones"], "sums": 500, "wrong": [3, 0]})
+    text = words.prefixes(pd.DataFrame(rows, columns=columns), possible, 23).data
+    assert "over all 810,000 sums, 1.0% of the hundreds change; ones never do" in text
+    assert "**3 digits of 500 sums** change" in text and "In 2 other adders" in text and "10% to 50%" in text
 
 
 def test_a_head_that_says_which_digit_is_due_is_needed_as_a_constant_only():
@@ -116,12 +119,20 @@ def test_a_head_that_says_which_digit_is_due_is_needed_as_a_constant_only():
 
 def test_programs_that_break_are_named():
     counts = pd.DataFrame(
-        {"seed": [20, 21, 22], "wrong, all": [0, 7, 0], "rows": [400, 900, 500], "speaking heads": [9, 12, 10]}
+        {
+            "seed": [20, 21, 22],
+            "wrong, all": [0, 7, 0],
+            "rows": [400, 900, 500],
+            "speaking heads": [9, 12, 10],
+            "whole": True,
+        }
     )
     text = words.programs(counts).data
     assert "2 of 3 adders are right on all 810,000 sums (seed 21: 7 wrong)" in text
     assert "400 to 900 rows, and 9 to 12 heads" in text
     assert "(" not in words.programs(counts[counts["seed"] != 21]).data
+    computed = words.programs(counts.assign(whole=[True, True, False])).data
+    assert "In 1 of them (seeds 22) self-attention stays computed" in computed
 
 
 def test_what_all_adders_share_is_told_and_nothing_else():
@@ -253,6 +264,6 @@ def test_scores_of_head_stability_stand_beside_their_parts():
 
 
 def test_counts_of_programs_keep_their_seeds():
-    columns = ["speaking heads", "rows", "numbers", "wrong, all", "margin, all"]
-    counts = pd.DataFrame([[20, 9, 400, 12_800, 0, 2.956]], columns=["seed", *columns])
-    assert words.program_counts(counts).loc[20].tolist() == [9, 400, 12_800, 0, 2.96]
+    columns = ["whole", "speaking heads", "rows", "numbers", "wrong, all", "margin, all"]
+    counts = pd.DataFrame([[20, True, 9, 400, 12_800, 0, 2.956]], columns=["seed", *columns])
+    assert words.program_counts(counts).loc[20].tolist() == [True, 9, 400, 12_800, 0, 2.96]
