@@ -385,8 +385,8 @@ def token_logits(tables: Tables, claim: str = "") -> Figure:
     pictures = {
         "first token": (tables.first, "its value", "right neighbour"),
         "last token": (tables.last, "left neighbour", "its value"),
-        "middle token,\nthe left value 50": (tables.middle[50], "its value", "right neighbour"),
-        "middle token,\nthe right value 50": (tables.middle[:, :, 50], "left neighbour", "its value"),
+        "middle, left value 50": (tables.middle[50], "its value", "right neighbour"),
+        "middle, right value 50": (tables.middle[:, :, 50], "left neighbour", "its value"),
     }
     figure, grid = plt.subplots(1, len(pictures), figsize=(WIDTH, 3.7), layout="constrained")
     limit = max(abs(picture).max() for picture, _, _ in pictures.values())

@@ -15,10 +15,11 @@ from problem1.shared.statistics import paired_comparisons, shared_by_all
 from problem1.shared.words import listing, span
 from problem1.train import unseen_pairs
 from problem2.analysis import evaluated, over_seeds
-from problem2.comparisons import by_mask, hard_study, interpolation_taken_apart, losses, with_all_seeds
+from problem2.comparisons import hard_study, interpolation_taken_apart, losses, with_all_seeds
 from problem2.dataset import LONG_LENGTHS
 from problem2.encodings import ENCODINGS
 from problem2.published import published_encodings
+from problem2.words import by_mask
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
