@@ -20,13 +20,12 @@ from torch import Tensor
 from problem1.ablation import TOLERANCE
 from problem1.dataset import BOS, TOKENS, column_names, encode_pairs
 from problem1.model import KIND_NAMES, Adder, Head
+from problem1.shared.pictures import LETTERS, TITLE, WIDTH
 from problem1.specialization import record_pairs, uniform_attention
 
 KIND_COLOURS = {"Encoder": "#0173b2", "Decoder Self": "#027a59", "Decoder Cross": "#c04a00"}
 CLASSES = ["same column", "next lower column", "+", "BOS", "earlier outputs"]
 METHOD_COLOURS = {"zero": "#444444", "mean": "#e0a030"}
-WIDTH = 10.4  # inches; on paper a figure shrinks to six tenths, and letters of 12 points to 7
-LETTERS, TITLE = 12, 14  # points
 
 
 def kind_of(head: str) -> str:

@@ -19,7 +19,7 @@ from problem1.shared.storage import model_hash, save_figure, write_json
 from problem1.shared.training import Log
 from problem1.shared.words import number
 from problem2 import plots, published
-from problem2.dataset import VOCABULARY, Group
+from problem2.dataset import CORRUPTIONS, VOCABULARY, Group, descents, make_items
 from problem2.encodings import (
     ASSIGNED,
     ENCODINGS,
@@ -29,7 +29,16 @@ from problem2.encodings import (
     make_encoding,
     relative_positions,
 )
-from problem2.evaluation import AS_TRAINED
+from problem2.evaluation import (
+    AS_TRAINED,
+    CONTROLS,
+    FAR_LENGTHS,
+    FAR_SIZE,
+    evaluate,
+    exact_sets,
+    new_group,
+    new_sets,
+)
 from problem2.mathematics import position_shift
 from problem2.model import Classifier
 from problem2.train import (
@@ -170,6 +179,39 @@ def mistakes(model: Classifier, group: Group, count: int = 6) -> pd.DataFrame:
     )
 
 
+def failure_cases(classifiers: Mapping[str, Classifier], count: int = 3) -> dict[str, pd.DataFrame]:
+    """{what is wrong: mistakes} of three published classifiers, for `plots.failures`."""
+    cases = {
+        ("sinusoidal", "swaps", 32): "sorted, called unsorted",
+        ("clipped", "adjacent", 32): "one adjacent swap, called sorted",
+        ("alibi", "reversed", 16): "reversed, called sorted",
+    }
+    return {
+        f"{ENCODINGS[name].label}, length {length}: {words}": mistakes(
+            classifiers[name], new_group(corruption, length), count
+        )
+        for (name, corruption, length), words in cases.items()
+    }
+
+
+def corruption_examples(length: int = 8) -> pd.DataFrame:
+    """A sorted list and one item of each corruption, with the number of descending neighbours."""
+    rows = {"sorted": make_items(2, length, seed=3)[0][0]}
+    rows |= {name: make_items(2, length, name, seed=3)[1][0] for name in CORRUPTIONS}
+    return pd.DataFrame(
+        {
+            "example": {name: " ".join(map(str, row)) for name, row in rows.items()},
+            "descents": {name: int(descents(torch.tensor(row)).sum()) for name, row in rows.items()},
+        }
+    )
+
+
+def measured(model: Classifier) -> pd.DataFrame:
+    """A classifier on the assignment's sets, and on new ones under every control, to length 1,024."""
+    sets = exact_sets() + new_sets(CONTROLS) + new_sets(CONTROLS, FAR_LENGTHS, FAR_SIZE)
+    return pd.DataFrame(evaluate(model, sets))
+
+
 @torch.inference_mode()
 def attention_by_difference(
     model: Classifier, lengths: Iterable[int], sequences: int = 100, width: int = 10
@@ -236,7 +278,7 @@ def write_deliverables(live: Mapping[str, tuple[Classifier, Log]], folder: Path 
     write_json(files[-1], results)
     learned = live["learned"][0]
     before, after = rows_before_and_after(live_recipe("learned"), learned)
-    classifiers = {name: published.published_classifier(name) for name in published.published_encodings()}
+    classifiers = published.published_classifiers()
     figures = {
         "extrapolation_curves": plots.curves(over_seeds(rows, ["name", "length"]), ASSIGNED, plots.class_shares(rows)),
         "encoding_comparison": plots.encoding_pictures(classifiers),

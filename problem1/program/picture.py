@@ -7,9 +7,9 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from problem1.dataset import BOS, TOKENS, encode_pairs, parse, shift_right
 from problem1.model import KIND_NAMES
-from problem1.plots import LETTERS, TITLE, WIDTH
 from problem1.program.lines import NOTHING, SAME, claims_of, idle_heads
 from problem1.program.tables import Program, kind_of
+from problem1.shared.pictures import LETTERS, TITLE, WIDTH
 
 SAYS = {  # claim -> its words in a box, its colour; a head that has several is coloured by the first
     "far below": ("carry, from\ntwo columns", "#e69f00"),

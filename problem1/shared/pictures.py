@@ -5,6 +5,22 @@ from IPython.core.getipython import get_ipython
 from IPython.display import HTML, Markdown, publish_display_data
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+WIDTH = 10.4  # inches; on paper a figure shrinks to six tenths, and letters of 12 points to 7
+LETTERS, TITLE = 12, 14  # points
+
+
+def legible(figure: Figure, claim: str = "") -> Figure:
+    """The same figure with its claim for a title, and no letters smaller than LETTERS."""
+    for axes in figure.axes:
+        axes.tick_params(labelsize=LETTERS)  # of ticks that are not there yet, too
+    for text in figure.findobj(Text):
+        if isinstance(text, Text):
+            text.set_fontsize(max(LETTERS, text.get_fontsize()))
+    if claim:
+        figure.suptitle(claim, fontsize=TITLE)
+    return figure
 
 
 def claim_of(figure: Figure) -> str:

@@ -76,6 +76,11 @@ def published_classifier(encoding: str) -> Classifier:
     return load_classifier(classifier_file(encoding))
 
 
+def published_classifiers() -> dict[str, Classifier]:
+    """{encoding: classifier} of all that are published."""
+    return {name: published_classifier(name) for name in published_encodings()}
+
+
 def certified_classifier() -> Classifier:
     """The one that is right on every sequence of every length."""
     return load_classifier(certified_file())

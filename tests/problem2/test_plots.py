@@ -11,8 +11,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
-from problem1.shared.statistics import paired_comparisons
-from problem2 import analysis, plots, published
+from problem1.shared.pictures import LETTERS, WIDTH
+from problem2 import analysis, comparisons, plots, published
 from problem2.analysis import evaluated, over_seeds, with_intervals
 from problem2.certificate import Tables
 from problem2.encodings import ASSIGNED, ENCODINGS, Absolute, make_encoding
@@ -55,9 +55,8 @@ def draw_controls(classifiers):
     return plots.controls(over_seeds(rows, ["name", "corruption", "length"], "balanced accuracy"))
 
 
-def draw_comparison_matrix(classifiers):
-    rows = {f"length {length}": evaluated("augmented", set="exact", length=length) for length in (16, 256)}
-    return plots.comparison_matrix({title: paired_comparisons(part) for title, part in rows.items()})
+def draw_lowest_by_seed(classifiers):
+    return plots.lowest_by_seed(comparisons.long_sets(), comparisons.EXTRAPOLATES, "five of sixteen")
 
 
 def draw_factors(classifiers):
@@ -82,9 +81,9 @@ def draw_learned_table(classifiers):
     return plots.learned_table(before, after, 16)
 
 
-def draw_sequences(classifiers):
-    cases = analysis.mistakes(classifiers["sinusoidal"], new_group("swaps", 32), 5)
-    return plots.sequences(cases, "Sinusoidal, length 32")
+def draw_failures(classifiers):
+    cases = analysis.mistakes(classifiers["sinusoidal"], new_group("swaps", 32), 3)
+    return plots.failures({"Sinusoidal, length 32": cases, "again": cases})
 
 
 def draw_token_logits(classifiers):
@@ -101,15 +100,20 @@ FIGURES = {  # figure: what can be read in it
     draw_curves: {"length", "accuracy", "trained", 'always answers "sorted"', "sinusoidal", "learned", "none"},
     draw_panels: {"balanced accuracy", "plain", "augmented", *LABELS},
     draw_controls: {"balanced accuracy", "swaps", "adjacent", "half-rotated", *LABELS},
-    draw_comparison_matrix: {"length 16", "length 256", *LABELS},
-    draw_factors: {"balanced accuracy", "assignment's sets", "hard test", "causal"},
+    draw_lowest_by_seed: {"five of sixteen", "plain, a point for each seed", *LABELS},
+    draw_factors: {"balanced accuracy", "assignment's sets", "hard test", "causal", "length 256"},
     draw_accuracy_by_shift: {"balanced accuracy", "learned, clamp", "rope, interpolate", "rope, log-length scaling"},
-    lambda classifiers: plots.encoding_pictures(classifiers): {"key position", "query position", "added", *LABELS},
-    draw_learned_table: {"as initialised", "after training", "how far each row moved"},
+    lambda classifiers: plots.encoding_pictures(classifiers): {
+        "position",
+        "nothing is added",
+        "added to the embedding",
+    },
+    lambda classifiers: plots.attention_pictures(classifiers): {"key position", "query position", "RoPE"},
+    draw_learned_table: {"as initialised", "after training", "how far it moved"},
     lambda classifiers: plots.position_terms(classifiers["sinusoidal"]): {"query position t", "key position s"},
     lambda classifiers: plots.bias_by_distance(classifiers["t5"]): {"bias added to the logit", "head 3"},
-    draw_by_difference: {"head 0", "head 3", "16", "32", "NoPE, causal: first layer"},
-    draw_sequences: {"Sinusoidal, length 32"},
+    draw_by_difference: {"head 0", "head 3", "length 16", "length 32", "NoPE, causal: first layer"},
+    draw_failures: {"Sinusoidal, length 32", "again"},
     lambda classifiers: plots.cost(published.table("cost")): {"length", "window 1, measured", "1024"},
     draw_token_logits: {"first token", "last token", "logit (red: rejects, blue: accepts)"},
 }
@@ -150,7 +154,7 @@ def test_a_figure_is_labelled_and_can_be_read(draw, words, classifiers):
     figure.canvas.draw()
     texts = shown(figure)
     assert words <= {text.get_text() for text in texts}
-    assert min(text.get_fontsize() for text in texts) >= 7
+    assert min(text.get_fontsize() for text in texts) >= LETTERS and figure.get_figwidth() == WIDTH
     assert overlapping_ticks(figure) == []
 
 
@@ -158,7 +162,7 @@ def test_every_figure_is_drawn_here():
     figures = {
         name
         for name, value in vars(plots).items()
-        if getattr(value, "__annotations__", {}).get("return") is plots.Figure
+        if getattr(value, "__module__", "") == plots.__name__ and value.__annotations__.get("return") is plots.Figure
     }
     drawn = {name for draw in FIGURES for name in draw.__code__.co_names}
     assert figures == drawn & figures and len(figures) == len(FIGURES)
@@ -232,17 +236,18 @@ def every_panel():
 
 
 def every_control():
-    return plots.controls(over_seeds(every_row(), ["name", "corruption", "length"]))
+    rows = every_row().query("length in (16, 256)")
+    return plots.controls(over_seeds(rows, ["name", "corruption", "length"]), claim="no encoding")
 
 
-def every_comparison():
-    rows = every_row().query("corruption == 'swaps' and length == 64")
-    return plots.comparison_matrix({title: paired_comparisons(rows) for title in ("plain", "augmented")})
+def every_point():
+    rows = every_row().query("corruption == 'swaps'")
+    return plots.lowest_by_seed(pd.concat([rows.assign(study=study) for study in plots.STUDIES]), 0.9)
 
 
 def every_picture():
     shape = {"n_layers": 1, "n_heads": 4, "d_model": 64, "d_ff": 8}
-    return plots.encoding_pictures({name: Classifier(name, **shape).eval() for name in ENCODINGS})
+    return plots.attention_pictures({name: Classifier(name, **shape).eval() for name in ENCODINGS})
 
 
 def every_curve():
@@ -256,15 +261,13 @@ def every_shift():
     return plots.accuracy_by_shift(table.assign(label=labels, shift=np.linspace(0, 1, len(table))))
 
 
-@pytest.mark.parametrize(
-    "draw", [every_panel, every_control, every_comparison, every_picture, every_curve, every_shift]
-)
+@pytest.mark.parametrize("draw", [every_panel, every_control, every_point, every_picture, every_curve, every_shift])
 def test_a_figure_has_room_for_every_encoding(draw):
     figure = draw()
     figure.canvas.draw()
     texts, (width, height) = shown(figure), figure.get_size_inches()
-    assert {cls.label for cls in ENCODINGS.values()} <= {text.get_text() for text in texts}
-    assert min(text.get_fontsize() for text in texts) >= 7 and width <= 10.4 and height <= 10.4
+    assert {cls.label for cls in ENCODINGS.values()} <= {" ".join(text.get_text().split()) for text in texts}
+    assert min(text.get_fontsize() for text in texts) >= LETTERS and width == WIDTH and height <= 11
     assert overlapping_ticks(figure) == []
     titles = [axes.title for axes in figure.findobj(plt.Axes) if axes.title.get_text()]
     cells = [text for axes in figure.findobj(plt.Axes) for text in axes.texts]
@@ -285,7 +288,7 @@ def test_descents_are_framed():
     cases = pd.DataFrame(
         {"sequence": [[1, 5, 3, 4, 2], [1, 2, 3, 4, 5]], "is sorted": [False, True], "logit": [1.0, -2]}
     )
-    axes = plots.sequences(cases, "two").axes[0]
+    axes = plots.failures({"two": cases}).axes[0]
     assert [(round(p.get_x() + 0.46), round(p.get_y() + 0.44)) for p in axes.patches] == [(1, 0), (3, 0)]
 
 
@@ -314,13 +317,36 @@ def test_a_band_shows_what_it_is_asked_to_show():
         assert (heights.min(), heights.max()) == pytest.approx(ends)
 
 
-def test_comparisons_are_signed_by_row_and_faint_where_chance_explains_them():
-    table = pd.DataFrame({"first": ["none"], "second": ["rope"], "difference": [-0.25], "q": [0.01]})
-    for q, faint in ((0.01, False), (0.2, True)):
-        axes = plots.comparison_matrix({"plain": table.assign(q=q)}).axes[0]
-        assert [text.get_text() for text in axes.texts] == ["-.25", "+.25"]  # none against rope, rope against none
-        assert all((text.get_color() == "lightslategrey") == faint for text in axes.texts)
-        assert (axes.collections[0].get_array() == 0).all() == faint
+def test_a_point_is_the_lowest_accuracy_of_a_seed_and_the_best_encoding_stands_on_top():
+    rows = pd.DataFrame(
+        [
+            {"study": study, "name": name, "seed": seed, "accuracy": accuracy}
+            for study in plots.STUDIES
+            for name, low in (("none", 0.5), ("causal", 0.9))
+            for seed in (0, 1)
+            for accuracy in (low + 0.05 * seed, 1.0)
+        ]
+    )
+    axes = plots.lowest_by_seed(rows, 0.9).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["NoPE, causal", "none"]
+    for line, shift in zip(axes.lines, (-0.2, 0.2), strict=False):
+        points = {(round(y - shift), round(x, 2)) for x, y in line.get_xydata()}
+        assert points == {(0, 0.9), (0, 0.95), (1, 0.5), (1, 0.55)}
+
+
+def test_no_positions_are_no_field_of_zeros(classifiers):
+    """What adds nothing says so in words; the line between trained and new positions is where training ends."""
+    sinusoidal, learned, none = plots.encoding_pictures(classifiers, length=20).axes[:3]
+    assert not none.images and [text.get_text() for text in none.texts] == ["nothing is added"]
+    for axes in (sinusoidal, learned):
+        assert axes.images[0].get_array().shape == (20, 64) and axes.lines[0].get_ydata()[0] == 15.5
+
+
+def test_the_learned_table_shows_as_many_rows_as_asked_for():
+    table = torch.randn(256, 64)
+    for rows, shown_rows in ((None, 256), (64, 64)):
+        axes = plots.learned_table(table, table + 1, 16, rows=rows).axes[0]
+        assert axes.images[0].get_array().shape == (shown_rows, 64)
 
 
 def test_the_picture_of_a_bias_is_that_of_its_buckets(classifiers):

@@ -39,3 +39,18 @@ def test_a_figure_that_was_shown_is_closed_outside_of_notebooks_too():
     before = plt.get_fignums()
     pictures.show(example(), "Two empty axes.")
     assert plt.get_fignums() == before
+
+
+def test_no_letters_are_smaller_than_those_that_paper_needs():
+    """Of ticks that come later and annotations, too; larger ones stay, and the claim is the title."""
+    figure, axes = plt.subplots()
+    axes.set_xlabel("x", fontsize=5)
+    axes.set_title("large", fontsize=20)
+    axes.text(0.5, 0.5, "tiny", fontsize=4)
+    assert pictures.legible(figure, "One claim: 0.5") is figure
+    axes.set_xticks([0, 1], ["left", "right"])
+    figure.canvas.draw()
+    sizes = {text.get_text(): text.get_fontsize() for text in figure.findobj(plt.Text) if text.get_text()}
+    assert min(sizes.values()) == pictures.LETTERS == sizes["left"] == sizes["tiny"] == sizes["x"]
+    assert sizes["large"] == 20 and sizes["One claim: 0.5"] == pictures.TITLE
+    plt.close(figure)
