@@ -16,5 +16,14 @@ from problem1.program.command import listing, published_program, run
 from problem1.program.counts import check_program
 from problem1.program.lines import at_a_glance
 from problem1.program.picture import draw_program
+from problem1.program.settled import after_random_prefixes
 
-__all__ = ["at_a_glance", "check_program", "draw_program", "listing", "published_program", "run"]
+__all__ = [
+    "after_random_prefixes",
+    "at_a_glance",
+    "check_program",
+    "draw_program",
+    "listing",
+    "published_program",
+    "run",
+]

@@ -267,3 +267,13 @@ def test_counts_of_programs_keep_their_seeds():
     columns = ["whole", "speaking heads", "rows", "numbers", "wrong, all", "margin, all"]
     counts = pd.DataFrame([[20, True, 9, 400, 12_800, 0, 2.956]], columns=["seed", *columns])
     assert words.program_counts(counts).loc[20].tolist() == [True, 9, 400, 12_800, 0, 2.96]
+
+
+def test_stages_are_told_by_their_wrong_sums():
+    names = ["encoder", "encoder and self", "all"]
+    table = pd.DataFrame(
+        {"tables": [*names, *(f"{name}, idle heads left out" for name in names)], "wrong": range(1, 7)}
+    )
+    text = words.stages(table).data
+    assert "computed 1 sums are wrong" in text and "too, 2, and with all heads as tables 3." in text
+    assert "leave 5 sums wrong while cross heads are computed, and 6 in" in text
