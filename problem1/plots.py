@@ -70,15 +70,20 @@ def attention_maps(model: Adder, pair: np.ndarray, claim: str = "") -> Figure:
     digits, n_heads = model.shape["digits"], model.shape["n_heads"]
     columns = model.shape["n_layers"] * n_heads
     record, target = record_pairs(model, pair[None])
-    layout = ConstrainedLayoutEngine(w_pad=0.01, h_pad=0.03, wspace=0.02)
-    rows = {"height_ratios": [7, 7, 4]}
-    figure, grid = plt.subplots(3, columns, figsize=(WIDTH, 5.8), layout=layout, gridspec_kw=rows)
+    layout = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.04, wspace=0.03)
+    rows = {"height_ratios": [7, 5, 5]}
+    figure, grid = plt.subplots(3, columns, figsize=(WIDTH, 5.4), layout=layout, gridspec_kw=rows)
     for block, weights in zip(model.blocks, record.attention, strict=True):
         row = list(KIND_NAMES).index(block.kind)
         for head in range(n_heads):
             axes = grid[row, block.layer * n_heads + head]
             image = draw_map(axes, weights[0, head].numpy(), block.kind, pair, digits)
             axes.set_title(f"L{block.layer} H{head}", fontsize=LETTERS, pad=3)
+            axes.set_aspect("auto")
+            if axes is not grid[row, 0]:  # they are those of the first
+                axes.set_yticks([])
+            if block.kind == "self":
+                axes.set_xticks(axes.get_xticks(), ["B", *(label.get_text() for label in axes.get_xticklabels()[1:])])
         grid[row, 0].set_ylabel(KIND_NAMES[block.kind], fontsize=LETTERS)
     answer = "".join(map(str, target[0].tolist()))
     figure.suptitle(claim or f"Attention while adding {pair[0]} + {pair[1]} = {answer}", fontsize=TITLE)
@@ -187,14 +192,13 @@ def pruning(greedy: pd.DataFrame, random: pd.DataFrame, joint: tuple[int, float]
     return figure
 
 
-def agreement(correlation: pd.DataFrame) -> Figure:
+def agreement(correlation: pd.DataFrame, claim: str = "") -> Figure:
     """Spearman correlations between rankings."""
-    figure, axes = plt.subplots(figsize=(6, 4.6), layout="constrained")
-    style: dict[str, Any] = {"vmin": 0, "vmax": 1, "cmap": "Blues", "square": True, "annot_kws": {"size": LETTERS}}
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
+    style: dict[str, Any] = {"vmin": 0, "vmax": 1, "cmap": "Blues", "annot_kws": {"size": LETTERS}}
     sns.heatmap(correlation, annot=True, fmt=".2f", ax=axes, **style)
     axes.set(xlabel="", ylabel="")
-    axes.set_title("Rank agreement (Spearman)", fontsize=TITLE)
-    axes.set_xticks(axes.get_xticks(), correlation.columns, rotation=25, ha="right")
+    axes.set_title(claim, fontsize=TITLE)
     axes.tick_params(labelsize=LETTERS)
     axes.tick_params(axis="y", rotation=0)
     small_colour_bar(axes)
@@ -310,14 +314,12 @@ def probes(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def pruning_by_seed(greedy: pd.DataFrame, intervals: pd.DataFrame, claim: str = "") -> Figure:
-    """Accuracy while heads are removed greedily: a thin line for each seed, their mean with its interval as a band."""
+def pruning_by_seed(greedy: pd.DataFrame, claim: str = "") -> Figure:
+    """Accuracy while heads are removed greedily: a thin line for each seed, and their mean."""
     figure, axes = plt.subplots(figsize=(WIDTH, 3.9), layout="constrained")
     for _, rows in greedy.groupby("seed"):
         axes.plot(rows["removed"], rows["accuracy"], color="grey", lw=0.7, alpha=0.7)
-    line = axes.plot(intervals["removed"], intervals["mean"], color="#2f5597", lw=2, label="mean over seeds")[0]
-    band: dict[str, Any] = {"color": line.get_color(), "alpha": 0.25, "lw": 0, "label": "95 % interval over seeds"}
-    axes.fill_between(intervals["removed"], intervals["low"], intervals["high"], **band)
+    greedy.groupby("removed")["accuracy"].mean().plot(ax=axes, color="#2f5597", lw=2, label="mean over seeds")
     axes.axhline(1 - TOLERANCE, color="crimson", ls="--", lw=1)
     axes.set_xlabel("heads removed one after the other; thin: each seed", fontsize=LETTERS)
     axes.set_ylabel("exact-match accuracy", fontsize=LETTERS)

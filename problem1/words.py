@@ -173,12 +173,13 @@ def critical_and_redundant(ranking: pd.DataFrame) -> Markdown:
     ranked = ranking.set_index("head")
     redundant = ranked.index[ranked["zero drop"] <= TOLERANCE + 1e-12]
     constant = ranked.index[(ranked["zero drop"] > CRITICAL) & (ranked["mean drop"] <= TOLERANCE)]
-    return Markdown(
-        f"- *Critical* (drop above {CRITICAL} by either replacement): {listing(critical_heads(ranking))}.\n"
-        f"- *Redundant one at a time* (zeros cost at most {TOLERANCE}): {by_site(redundant)}.\n"
-        f"- *Needed, but only as a constant* (zeros cost more than {CRITICAL}, the mean at most {TOLERANCE}): "
-        f"{by_site(constant)}."
-    )
+    lines = [
+        f"- *Critical* (drop above {CRITICAL} by either replacement): {listing(critical_heads(ranking))}.",
+        f"- *Redundant one at a time* (zeros cost at most {TOLERANCE}): {by_site(redundant)}.",
+    ]
+    if len(constant):
+        lines.append(f"- *Needed, but only as a constant* (the mean costs at most {TOLERANCE}): {by_site(constant)}.")
+    return Markdown("\n".join(lines))
 
 
 # --- pruning ---------------------------------------------------------------------------------------------------------
@@ -248,18 +249,13 @@ def counted(check: Check, program: Program) -> Markdown:
 def prefixes(table: pd.DataFrame, possible: pd.DataFrame, seed: int) -> Markdown:
     """Do the digits written before matter? `table` is `program_prefixes`, `possible` a row for each digit when all
     thousands are 0 or 1."""
-    mine, others = table[table["seed"] == seed], table[table["seed"] != seed].copy()
-    others["share"] = others["wrong"] / others["sums"]
-    worst = others.groupby("seed")["share"].max()
-    changed = mine.loc[mine["wrong"] > 0].set_index("digit")["wrong"] / mine["sums"].iloc[0]
-    told = listing(f"{share:.1%} of the {digit}" for digit, share in changed.items())
-    kept = listing(mine.loc[mine["wrong"] == 0, "digit"])
-    few = possible["wrong"].sum()
+    shares = table.assign(share=table["wrong"] / table["sums"]).pivot(index="seed", columns="digit", values="share")
+    mine, others = shares.loc[seed], shares.drop(index=seed).max(axis=1)
+    told = listing(f"{share:.1%} of the {digit}" for digit, share in mine[mine > 0].items())
     return Markdown(
-        f"With random digits before each digit, over all {mine['sums'].iloc[0]:,} sums, {told} change; {kept} never "
-        "do. But most of these prefixes cannot be: a sum begins with 0 or 1. With 0 or 1 there, and random digits "
-        f"after it, **{few:,} digits of {possible['sums'].iloc[0]:,} sums** change. In {len(worst)} other adders "
-        f"impossible prefixes change more, {span(worst, '.0%')} of their most sensitive digit."
+        f"With random digits there, over all {table['sums'].max():,} sums, {told} change. (In {len(others)} other "
+        f"adders {span(others, '.0%')} of the most sensitive digit.) But a sum begins with 0 or 1. With one of these first, "
+        f"**{possible['wrong'].sum():,} digits of {possible['sums'].iloc[0]:,} sums** change."
     )
 
 
@@ -270,7 +266,7 @@ def due(table: pd.DataFrame) -> Markdown:
     return Markdown(
         f"In {needed['seed'].nunique()} of {table['seed'].nunique()} adders a head of Decoder Self L0 costs more than "
         f"{CRITICAL} of the sums when zeros replace it, but at most {TOLERANCE} when "
-        f"its mean does. In seed {worst['seed']}, without {worst['head']}, {worst['share']:.0%} of the sums get the "
+        f"its mean does. In seed {worst['seed']}, without {worst['head']}, {worst['share']:.1%} of the sums get the "
         f"{worst['instead']} again where the {worst['digit']} are due."
     )
 
@@ -282,10 +278,10 @@ def shared(glance: pd.DataFrame) -> Markdown:
     """What ten adders have in common; `glance` is `program.at_a_glance`."""
     seeds = sum(column.startswith("seed ") for column in glance.columns)
     always = glance.index[glance["some head"] == seeds]
-    numbered = glance.loc[always, "the same head"].max()
+    same = span(glance.loc[always, "the same head"], ".0f")
     return Markdown(
-        f"In all {seeds} adders some head {listing(always)}. No head of the same layer and number does so in more "
-        f"than {numbered} of them."
+        f"In all {seeds} adders some head {listing(always)}. The same head, by layer and number, does so in {same} of "
+        "them, most where most heads of a layer say the same."
     )
 
 
@@ -394,6 +390,12 @@ def past_nine(by_sum: pd.DataFrame, head: str) -> str:
     return f"Where the tens add up to 9, {head} gives {share:.2f} of its attention to the ones"
 
 
+def apart(agreement: pd.DataFrame) -> str:
+    """The claim over the agreement of four rankings."""
+    lowest = agreement.stack().idxmin()
+    return f"The {lowest[0]} and the {lowest[1]} agree least: {agreement.loc[lowest]:.2f}"
+
+
 def by_number(greedy: pd.DataFrame) -> str:
     """The claim over greedy pruning in ten adders."""
     kept = greedy[greedy["accuracy"] >= 1 - TOLERANCE].groupby("seed")["removed"].max()
@@ -410,9 +412,4 @@ def stability(pairs: pd.DataFrame) -> pd.DataFrame:
 
 def written(files: Iterable[Path]) -> Markdown:
     """Which files of the assignment were written."""
-    names = sorted(str(file.relative_to(RESULTS)) for file in files)
-    maps, others = ([n for n in names if n.startswith("attention_patterns") is maps] for maps in (True, False))
-    return Markdown(
-        f"Written to `problem1/results`: {listing(f'`{name}`' for name in others)}, and {len(maps)} figures "
-        "`attention_patterns/example_<k>.png`."
-    )
+    return Markdown(f"{len(list(files))} files were written to `{RESULTS.parent.name}/{RESULTS.name}`.")

@@ -94,6 +94,26 @@ def test_title_page_and_contents(book):
     assert 5 * len(NOTEBOOKS) < len(book) < 30 * len(NOTEBOOKS)
 
 
+def test_the_first_page_has_the_answers_and_a_figure_of_each_problem(book):
+    front = squeezed(book[0].get_text())
+    for chapter, path in enumerate(NOTEBOOKS[:2], 1):
+        short = [cell for cell in cells(path) if "summary" in cell.metadata.get("tags", [])]
+        texts = [out.data["text/markdown"] for cell in short for out in cell.outputs if "text/markdown" in out.data]
+        answers = [row.split("|")[2] for text in texts for row in text.splitlines() if row.startswith("|")]
+        assert len(answers) > 5
+        for answer in answers[2:]:
+            assert squeezed(re.sub(r"\*", "", numbered(answer, chapter))) in front
+    assert len(book[0].get_images()) == 2
+
+
+def test_appendices_stand_after_a_main_text_of_at_most_26_pages(book):
+    chapters = [(title, page) for level, title, page in book.get_toc() if level == 1]
+    appendices = [page for title, page in chapters if title.startswith("Appendix: ")]
+    assert len(appendices) == len(NOTEBOOKS) and len(chapters) == 2 * len(NOTEBOOKS)
+    assert all(page < min(appendices) for title, page in chapters[: len(NOTEBOOKS)])
+    assert min(appendices) - 1 <= 26
+
+
 def test_figures_and_tables_are_numbered_by_chapter_without_gaps(book, words):
     for chapter, path in enumerate(NOTEBOOKS, 1):
         found = {"Figure": [], "Table": []}
