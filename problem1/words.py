@@ -254,8 +254,8 @@ def prefixes(table: pd.DataFrame, possible: pd.DataFrame, seed: int) -> Markdown
     told = listing(f"{share:.1%} of the {digit}" for digit, share in mine[mine > 0].items())
     return Markdown(
         f"With random digits there, over all {table['sums'].max():,} sums, {told} change. (In {len(others)} other "
-        f"adders {span(others, '.0%')} of the most sensitive digit.) But a sum begins with 0 or 1. With one of these first, "
-        f"**{possible['wrong'].sum():,} digits of {possible['sums'].iloc[0]:,} sums** change."
+        f"adders {span(others, '.0%')} of the most sensitive digit.) But a sum begins with 0 or 1. With one of these "
+        f"first, **{possible['wrong'].sum():,} digits of {possible['sums'].iloc[0]:,} sums** change."
     )
 
 
@@ -264,10 +264,10 @@ def due(table: pd.DataFrame) -> Markdown:
     needed = table[(table["zero drop"] > CRITICAL) & (table["mean drop"] <= TOLERANCE)]
     worst = needed[needed["right"] < 1 - CRITICAL].sort_values("share").iloc[-1]
     return Markdown(
-        f"In {needed['seed'].nunique()} of {table['seed'].nunique()} adders a head of Decoder Self L0 costs more than "
-        f"{CRITICAL} of the sums when zeros replace it, but at most {TOLERANCE} when "
-        f"its mean does. In seed {worst['seed']}, without {worst['head']}, {worst['share']:.1%} of the sums get the "
-        f"{worst['instead']} again where the {worst['digit']} are due."
+        f"In {needed['seed'].nunique()} of {table['seed'].nunique()} adders a head of Decoder Self L0 is needed as a "
+        f"constant: zeros in its place cost more than {CRITICAL} of the sums, its mean at most {TOLERANCE}. In seed "
+        f"{worst['seed']}, without {worst['head']}, {worst['share']:.1%} of the sums repeat the {worst['instead']} "
+        f"where the {worst['digit']} are due."
     )
 
 
@@ -277,11 +277,10 @@ def due(table: pd.DataFrame) -> Markdown:
 def shared(glance: pd.DataFrame) -> Markdown:
     """What ten adders have in common; `glance` is `program.at_a_glance`."""
     seeds = sum(column.startswith("seed ") for column in glance.columns)
-    always = glance.index[glance["some head"] == seeds]
-    same = span(glance.loc[always, "the same head"], ".0f")
+    always = glance[glance["some head"] == seeds]
     return Markdown(
-        f"In all {seeds} adders some head {listing(always)}. The same head, by layer and number, does so in {same} of "
-        "them, most where most heads of a layer say the same."
+        f"{len(always)} of {len(glance)} rows hold in all {seeds} adders, and with the same head, by layer and number, "
+        f"in {span(always['the same head'], '.0f')} of them."
     )
 
 
