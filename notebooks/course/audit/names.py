@@ -1,0 +1,190 @@
+"""What a name says: 'enc_L0_H1', 'Encoder Layer 0 Head 1', 'len_32', 'val_acc', '41.2 %'. People write these in many ways."""
+
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from .facts import LONG, TRAINED
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Number:
+    """As it is written: `decimals` after the point, with a % or without."""
+
+    value: float
+    decimals: int
+    percent: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.value:.{min(self.decimals, 6)}f}{' %' if self.percent else ''}"
+
+
+NUMBER = re.compile(r"([+-]?(?:\d{1,25}(?:[.,]\d{0,25})?|[.,]\d{1,25})(?:[eE][+-]?\d{1,3})?)\s*(%?)")
+
+
+def number(value: Any) -> Number | None:
+    """Of a number, or a text that is one; None if it is neither."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str):
+        if value.strip().lower() in ("nan", "inf", "-inf", "infinity", "-infinity"):
+            return Number(float(value), 0)
+        matched = NUMBER.fullmatch(value.strip()) if len(value) < 60 else None
+        if not matched:
+            return None
+        text = matched[1].replace(",", ".")
+        return Number(float(text), decimals(text), bool(matched[2]))
+    if isinstance(value, int):
+        return Number(float(value), 0) if abs(value) < 10**300 else Number(float("inf"), 0)
+    return Number(value, decimals(repr(value)) if abs(value) < float("inf") else 0)
+
+
+def decimals(text: str) -> int:
+    exponent = Decimal(text).as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d{1,6}|[+<]")
+
+
+def parts(name: str) -> list[str | int]:
+    """'decSelf_l0_h12' -> dec, self, l, 0, h, 12"""
+    return [int(part) if part.isdigit() else part.lower() for part in PART.findall(name[:200])]
+
+
+KINDS = {"enc": "encoder", "encoder": "encoder", "dec": "decoder", "decoder": "decoder", "self": "self", "cross": "cross"}
+KINDS |= {f"{kind}{more}": kind for kind in ("self", "cross") for more in ("attn", "attention")}
+ATTENTION = {"attn", "attention", "mha", "multihead"}
+LAYER, HEAD, LENGTH = {"layer", "l", "block"}, {"head", "h"}, {"length", "len", "seqlen", "n"}
+SAME_ENCODING = {
+    "sinusoidal": {"sinusoidal", "sinusoid", "sin", "sine", "sincos"},
+    "learned": {"learned", "learnt", "learnable", "trainable"},
+    "none": {"none", "nope", "nopos", "nopositional"},
+}
+NEUTRAL = {  # around the name of an encoding: of the same model
+    *("pe", "pos", "position", "positional", "positions", "encoding", "encodings", "embedding", "embeddings", "type"),
+    *("model", "transformer", "results", "result", "extrapolation", "test", "eval", "accuracy", "acc", "length", "log"),
+    *("training", "lengths", "accuracies", "no", "encoder", "head", "heads", "by", "per", "metrics", "history", "curve"),
+}
+
+
+def encoding_of(name: Any) -> str:
+    """'sinusoidal', 'learned', 'none'; another one's name in small letters; '' if it names none."""
+    if name is None:
+        return "none"
+    words = [part for part in parts(str(name)) if isinstance(part, str)]
+    known = {encoding for encoding, same in SAME_ENCODING.items() if same & set(words)}
+    if not known and "no" in words and {"pe", "pos", "position", "positional", "positions", "encoding"} & set(words):
+        known = {"none"}
+    others = [word for word in words if word not in NEUTRAL and not any(word in SAME_ENCODING[found] for found in known)]
+    if not known:
+        return ""
+    return " ".join([*sorted(known), *others])
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is known of a number from the names around it."""
+
+    encoding: str = ""
+    length: int | None = None
+    kinds: frozenset[str] = frozenset()
+    layer: int | None = None
+    head: int | None = None
+    words: tuple[str, ...] = ()  # whatever else was said
+    items: int | None = None  # how many it is a share of, if the file says so
+    explained: bool = False  # the file says of this number that the prediction was constant, or how often each class was
+    rank: float | None = None
+    assumed: bool = False  # the length follows from the number of values only
+
+    @property
+    def kind(self) -> str:
+        """'encoder', 'decoder self', 'decoder cross', or less if less is said."""
+        if "cross" in self.kinds or self.kinds >= {"encoder", "decoder"}:
+            return "decoder cross"
+        if "encoder" in self.kinds:
+            return "encoder"
+        return "decoder self" if self.kinds >= {"decoder", "self"} else " ".join(sorted(self.kinds))
+
+    @property
+    def head_name(self) -> str:
+        layer = f" layer {self.layer}" if self.layer is not None else ""
+        return f"{self.kind}{layer} head {self.head}".strip()
+
+    def named(self, name: str, loose: bool = True) -> "Place":
+        """The place of what stands under this name. `loose` also takes a bare number for a length, layer or head."""
+        place, bare, words = self, list[int](), list[str]()
+        found = parts(name)
+        encoding = encoding_of(name) if loose else ""
+        in_head = bool({part for part in found if part in KINDS or part in HEAD or part == "heads"})
+        for before, part, after in zip([None, *found], found, [*found[1:], None], strict=False):
+            if isinstance(part, str):
+                if isinstance(after, int) and part in LAYER | HEAD | LENGTH:
+                    if part in HEAD:
+                        place = replace(place, head=after)
+                    elif part in LENGTH or (part == "l" and after in LONG + TRAINED and not place.kinds):
+                        place = replace(place, length=after)
+                    else:
+                        place = replace(place, layer=after)
+                elif part in KINDS and after != "entropy":
+                    place = replace(place, kinds=place.kinds | {KINDS[part]})
+                elif not (part in ATTENTION and in_head):
+                    words.append(part)
+            elif not (isinstance(before, str) and before in LAYER | HEAD | LENGTH):
+                bare.append(part)
+        if encoding:
+            words = [] if place.encoding else [word for word in words if word not in encoding.split() and word != "no"]
+            place = place if place.encoding else replace(place, encoding=encoding)
+        for value in bare:
+            if not loose:
+                words.append(str(value))
+            elif place.kinds or place.layer is not None or place.head is not None or len(bare) > 1:
+                place = replace(place, head=value) if place.layer is not None else replace(place, layer=value)
+            elif place.length is None and (value in LONG + TRAINED or (place.encoding and value > 1)):
+                place = replace(place, length=value)
+            else:
+                words.append(str(value))
+        return replace(place, words=(*place.words, *words))
+
+
+# --- what a number measures ------------------------------------------------------------------------------------------
+
+MEASURES = {  # words, and what they say; of two kinds in one name the first counts
+    "other": (
+        "balanced auroc auc low high std stderr ci error time seconds epoch epochs step steps share answered constant params lr "
+        "rate precision recall count tolerance threshold patience random expected chance target prunable pruned total"
+    ),
+    "baseline": "baseline base unablated unmodified intact",
+    "rank": "rank ranking ranked order",
+    "drop": "drop drops delta deltas decrease degradation diff difference decline reduction",
+    "importance": "importance importances impact sensitivity contribution",
+    "attention": "attention attn entropy diag diagonal offdiag operator column plus carry stability",
+    "loss": "loss losses nll ce perplexity",
+    "accuracy": "accuracy accuracies acc accs correct em exact score scores",
+}
+MEASURE_OF = {word: name for name, words in reversed(MEASURES.items()) for word in words.split()}
+MEANS_NOTHING = NEUTRAL | set(
+    "ablation ablations ablate ablated data table rows all analysis value values problem without removed final best report "
+    "summary zero seed the of layer layers json mean masked causal memory src tgt single individual pruning head".split()
+)
+
+
+def measure(words: tuple[str, ...]) -> str:
+    """What the nearest words say that the number is: a key of MEASURES, 'loss drop', '' if nothing is said, or '?'."""
+    said = {measure_of(word) for word in words[-4:]} - {""}
+    if "loss" in said and said & {"drop", "importance"}:
+        return "loss drop"
+    if "baseline" in said and "loss" in said:
+        return "other"
+    if found := next((name for name in MEASURES if name in said), ""):
+        return found
+    return "" if all(word in MEANS_NOTHING or word.isdigit() for word in words) else "?"
+
+
+def measure_of(word: str) -> str:
+    return MEASURE_OF.get(word) or ("loss" if word.endswith("loss") else "accuracy" if word.endswith("acc") else "")

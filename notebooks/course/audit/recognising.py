@@ -1,0 +1,389 @@
+"""What is in a document: training curves, accuracies by length, numbers of heads, and single scores, however they are nested.
+
+A document is walked from the top. Names on the way, rows and parallel lists add to the `Place` of each number: which
+encoding, which length, which head. What a number is then follows from its place.
+"""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .facts import LONG, TRAINED, hashes, items_hash
+from .names import HEAD, KINDS, LAYER, LENGTH, MEANS_NOTHING, Number, Place, encoding_of, measure, measure_of, number, parts
+from .reading import File
+
+MOST_VALUES = 60_000  # of one document are looked at
+DEEPEST = 40  # levels within a document
+
+
+@dataclass(frozen=True)
+class Value:
+    file: str
+    place: Place
+    number: Number
+    measure: str
+    order: int  # in the file
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What tells several columns of one kind apart: zero and mean ablation, seeds."""
+        return tuple(word for word in self.place.words if not measure_of(word) and word not in MEANS_NOTHING - {"zero", "mean"})
+
+    @property
+    def encoding(self) -> str:
+        return self.place.encoding or " ".join(self.group)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Numbers of one quantity, one for each epoch."""
+
+    file: str
+    encoding: str
+    name: str
+    measure: str
+    numbers: tuple[Number, ...]
+
+
+@dataclass
+class Found:
+    """Everything that was recognised in a folder."""
+
+    lengths: list[Value] = field(default_factory=list)  # accuracies at a length
+    heads: list[Value] = field(default_factory=list)  # with a head removed, or how important it is
+    attention: list[Value] = field(default_factory=list)  # what a head attends to
+    scores: list[Value] = field(default_factory=list)  # single numbers: a baseline, a test accuracy, ...
+    curves: list[Curve] = field(default_factory=list)
+    rankings: list[tuple[str, list[Any]]] = field(default_factory=list)  # file, names or indices in order
+    strange: list[tuple[str, str, float]] = field(default_factory=list)  # file, where, NaN or infinite
+    decoding: dict[str, str] = field(default_factory=dict)  # file -> the words with which it says how answers were decoded
+    sets: list[tuple[str, int, str]] = field(default_factory=list)  # file, problem, name of the set or '' if it is another
+    vocabulary: list[tuple[str, int]] = field(default_factory=list)  # file, number of tokens
+    cut: set[str] = field(default_factory=set)  # files of which not every value was looked at
+    named: dict[str, int] = field(default_factory=dict)  # file -> how many values were recognised
+
+
+def recognise(files: list[File]) -> Found:
+    found = Found()
+    for file in files:
+        if file.document is not None:
+            before = counted(found)
+            Walk(file, found).document()
+            found.named[file.name] = counted(found) - before
+    return found
+
+
+def counted(found: Found) -> int:
+    lists = found.lengths, found.heads, found.attention, found.scores, found.curves, found.rankings, found.sets
+    return sum(map(len, lists))
+
+
+def row_words(row: dict[str, Any]) -> set[str]:
+    return {part for key in row for part in parts(key) if isinstance(part, str)}
+
+
+class Walk:
+    """Through one document."""
+
+    def __init__(self, file: File, found: Found) -> None:
+        self.file, self.found, self.left, self.order = file, found, MOST_VALUES, 0
+        path = [encoding_of(part) for part in file.path.with_suffix("").parts]
+        self.of_path = next((name for name in reversed(path) if name in ("sinusoidal", "learned", "none")), "")
+        stem = parts(file.path.stem)
+        self.of_stem = next((name for name in ("attention", "drop", "importance", "accuracy") if name in map(stem_measure, stem)), "")
+        kinds = frozenset(KINDS[part] for part in stem if part in KINDS)
+        self.kinds = frozenset[str]() if kinds >= {"encoder", "decoder"} else kinds  # the name speaks of all of them
+
+    def document(self) -> None:
+        document = self.file.document
+        if name := named_set(document):
+            self.found.sets.append((self.file.name, *name))
+            return
+        self.walk(document, Place(), {}, 0)
+
+    # --- the walk ----------------------------------------------------------------------------------------------------
+
+    def walk(self, value: Any, place: Place, axes: dict[int, list[Place]], depth: int) -> None:
+        """`axes`: {length of a list: the places of its entries}, from a list of lengths, heads or encodings beside it."""
+        self.left -= 1
+        if self.left < 0 or depth > DEEPEST:
+            self.found.cut.add(self.file.name)
+        elif isinstance(value, dict):
+            self.walk_dict(value, place, axes, depth)
+        elif isinstance(value, list):
+            self.walk_list(value, place, axes, depth)
+        else:
+            self.emit(value, place)
+
+    def walk_dict(self, value: dict[str, Any], place: Place, axes: dict[int, list[Place]], depth: int) -> None:
+        rows = epochs(value) if not place.kinds and place.layer is None else []
+        if rows:
+            self.walk_list(rows, place, axes, depth + 1)
+            return
+        place, used = self.facts_of(value, place)
+        axes, used_lists = axes_of(value, place, axes)
+        for key, inner in value.items():
+            if key in used:
+                continue
+            if key in used_lists and key not in ("ranking", "ranked"):
+                self.keep_ranking(key, inner)
+                continue
+            self.keep_ranking(key, inner)
+            if isinstance(inner, str) and number(inner) is None:
+                self.keep_text(f"{key} {inner}")
+                continue
+            self.keep_text(key)
+            self.walk(inner, place.named(key), axes, depth + 1)
+
+    def walk_list(self, value: list[Any], place: Place, axes: dict[int, list[Place]], depth: int) -> None:
+        if value and all(isinstance(row, dict) for row in value):
+            if log := columns(value):
+                for encoding, series in log.items():
+                    self.walk_dict(series, replace(place, encoding=encoding or place.encoding), axes, depth + 1)
+                return
+            for row in value:
+                self.walk(row, place, axes, depth + 1)
+            return
+        if pairs := named_pairs(value):
+            for name, inner in pairs:
+                self.walk(inner, place.named(name), axes, depth + 1)
+            return
+        inside = self.places_of(value, place, axes)
+        if inside:
+            for entry, entry_place in zip(value, inside, strict=True):
+                self.walk(entry, entry_place, axes, depth + 1)
+        elif value and all(not isinstance(entry, dict | list) for entry in value):
+            self.keep_curve(value, place)
+        else:
+            for entry in value:
+                self.walk(entry, place, axes, depth + 1)
+
+    def places_of(self, value: list[Any], place: Place, axes: dict[int, list[Place]]) -> list[Place]:
+        """Of each entry: a length, a head, or a layer; [] if the list says nothing of that kind."""
+        count, nested = len(value), any(isinstance(entry, list) for entry in value)
+        if known := axes.get(count):
+            merged = [merge(place, more) for more in known]
+            if all(merged):
+                return [entry for entry in merged if entry]
+        kind = measure(place.words)
+        heads = place.kinds or place.layer is not None or {"head", "heads"} & set(place.words)
+        if heads and place.head is None and kind != "rank" and 1 < count <= 24:
+            if nested:
+                return [replace(place, layer=i) if place.layer is None else place for i in range(count)]
+            return [replace(place, head=i) for i in range(count)]
+        if place.encoding and place.length is None and not nested and kind in ("", "accuracy") and count in (4, 7):
+            if not {"train", "val", "valid", "validation", "training"} & set(place.words):
+                lengths = LONG if count == 4 else TRAINED + LONG
+                return [replace(place, length=length, assumed=True) for length in lengths]
+        return []
+
+    # --- what a dictionary says of its numbers -----------------------------------------------------------------------
+
+    def facts_of(self, value: dict[str, Any], place: Place) -> tuple[Place, set[str]]:
+        """The place with what single entries say (encoding, length, layer, head, seed, items), and these entries."""
+        used = set()
+        words = row_words(value)
+        if "constant" in words or "answered" in words or "predicted" in words:
+            place = replace(place, explained=True)
+        for key, inner in value.items():
+            if isinstance(inner, dict | list):
+                continue
+            said, counted_by = {part for part in parts(key) if isinstance(part, str)}, number(inner)
+            whole = int(counted_by.value) if counted_by and abs(counted_by.value) < 1e9 and counted_by.value % 1 == 0 else None
+            if whole is None and isinstance(inner, str | None) and encoding_key(said, inner):
+                place = replace(place, encoding=encoding_of(inner) or str(inner).lower()[:40])
+            elif whole is not None and said <= LENGTH | {"sequence", "seq", "test"} and said and whole > 1:
+                place = replace(place, length=whole)
+            elif whole is not None and said and said <= LAYER | {"idx", "index", "id", "num"} and said & LAYER:
+                place = replace(place, layer=whole)
+            elif whole is not None and said and said <= HEAD | {"idx", "index", "id", "num"} and said & HEAD:
+                place = replace(place, head=whole)
+            elif whole is not None and said and said <= {"items", "samples", "examples", "num", "n", "size", "test", "pairs", "count"}:
+                if {"items", "samples", "examples", "pairs"} & said or said == {"n"}:
+                    place = replace(place, items=whole)
+                else:
+                    continue
+            elif whole is not None and said == {"rank"}:
+                place = replace(place, rank=whole)
+            elif said & {"seed", "run", "fold"} and said <= {"seed", "run", "fold", "id"}:
+                place = replace(place, words=(*place.words, f"{key} {inner}"[:30]))
+            elif isinstance(inner, str) and counted_by is None and names_a_head(said):
+                place = head_row(place, inner)
+            elif isinstance(inner, str) and said & {"measure", "metric", "quantity", "method", "split"}:
+                place = replace(place, words=(*place.words, *(str(part) for part in parts(inner))))
+            else:
+                continue
+            used.add(key)
+        return place, used
+
+    # --- what is kept ------------------------------------------------------------------------------------------------
+
+    def emit(self, value: Any, place: Place) -> None:
+        found = number(value)
+        if found is None:
+            return
+        self.order += 1
+        where = " ".join([*place.words, place.head_name if place.head is not None else ""]).strip()
+        if not math.isfinite(found.value):
+            self.found.strange.append((self.file.name, where, found.value))
+            return
+        said = measure(place.words)
+        if place.head is not None:
+            place = place if place.kinds else replace(place, kinds=self.kinds)
+            if not said or (said == "rank" and found.decimals):
+                said = self.of_stem
+            kept = Value(self.file.name, place, found, said, self.order)
+            if said == "attention":
+                self.found.attention.append(kept)
+            elif said in ("", "accuracy", "drop", "importance", "loss", "loss drop"):
+                self.found.heads.append(kept)
+        elif place.length is not None and said in ("", "accuracy", "?"):
+            if not place.encoding and self.of_path:
+                place = replace(place, encoding=self.of_path)
+            if place.encoding or {"extrapolation", "length", "lengths"} & set(parts(self.file.name)):
+                self.found.lengths.append(Value(self.file.name, place, found, said, self.order))
+        elif said in ("baseline", "accuracy", "loss"):
+            place = place if place.encoding or not self.of_path else replace(place, encoding=self.of_path)
+            self.found.scores.append(Value(self.file.name, place, found, said, self.order))
+        elif place.words[-2:] == ("vocab", "size") and found.decimals == 0:
+            self.found.vocabulary.append((self.file.name, int(found.value)))
+
+    def keep_curve(self, values: list[Any], place: Place) -> None:
+        numbers = [number(value) for value in values]
+        name = " ".join(place.words)
+        for index, value in enumerate(numbers):
+            if value and not math.isfinite(value.value):
+                self.found.strange.append((self.file.name, f"{name}, entry {index + 1}".strip(", "), value.value))
+                break
+        kept = tuple(value for value in numbers if value and math.isfinite(value.value))
+        said = measure(place.words)
+        if said not in ("accuracy", "loss") or not kept:
+            return
+        if len(kept) == 1:
+            self.emit(values[0], place)
+        else:
+            encoding = place.encoding or self.of_path
+            self.found.curves.append(Curve(self.file.name, encoding, name, said, kept))
+
+    def keep_ranking(self, key: str, value: Any) -> None:
+        if "rank" in {measure_of(part) for part in parts(key) if isinstance(part, str)} and isinstance(value, list):
+            self.found.rankings.append((self.file.name, value))
+
+    def keep_text(self, text: str) -> None:
+        words = " ".join(str(part) for part in parts(text))
+        for said in ("free running", "autoregressive", "auto regressive", "greedy", "teacher", "decoding", "beam"):
+            if said in words and self.file.name not in self.found.decoding:
+                self.found.decoding[self.file.name] = "teacher" if "teacher" in words else said
+
+
+# --- shapes of documents ---------------------------------------------------------------------------------------------
+
+
+def stem_measure(part: str | int) -> str:
+    if part in ("specialization", "specialisation", "pattern", "patterns"):
+        return "attention"
+    return measure_of(part) if isinstance(part, str) else ""
+
+
+def encoding_key(said: set[str], value: Any) -> bool:
+    if {"encoding", "pe", "positional", "positions", "embedding"} & said and not said & {"d", "size", "dim"}:
+        return True
+    return bool(said & {"model", "name", "variant", "method", "type"}) and value is not None and bool(encoding_of(value))
+
+
+def names_a_head(said: set[str]) -> bool:
+    known = HEAD | LAYER | {"name", "label", "component", "module", "kind", "type", "part", "stack", "attention", "attn", "site"}
+    return bool(said & known) and not said & {"encoding", "color", "model"}
+
+
+def head_row(place: Place, name: str) -> Place:
+    """The place of a row whose name is given: a head, or none of them."""
+    further = place.named(name)
+    if further.head is None and {"none", "baseline", "full", "all"} & set(parts(name)):
+        return replace(place, words=(*place.words, "baseline"))
+    return replace(further, encoding=place.encoding, words=place.words)
+
+
+def merge(place: Place, more: Place) -> Place | None:
+    """None if the place already has what the list would add."""
+    if more.length is not None:
+        return replace(place, length=more.length) if place.length is None else None
+    if more.encoding:
+        return replace(place, encoding=more.encoding) if not place.encoding else None
+    if place.head is not None:
+        return None
+    return replace(place, kinds=place.kinds | more.kinds, layer=more.layer, head=more.head)
+
+
+def axes_of(value: dict[str, Any], place: Place, axes: dict[int, list[Place]]) -> tuple[dict[int, list[Place]], set[str]]:
+    """Lists of lengths, heads or encodings that say what the entries of the lists beside them are."""
+    found, used = dict(axes), set()
+    for key, inner in value.items():
+        if not isinstance(inner, list) or not 2 <= len(inner) <= 200:
+            continue
+        words = {part for part in parts(key) if isinstance(part, str)}
+        numbers = [number(entry) for entry in inner]
+        whole = [int(entry.value) for entry in numbers if entry and entry.decimals == 0 and 1 < entry.value <= 10_000]
+        if words & {"length", "lengths", "len", "lens"} and len(whole) == len(inner) == len(set(whole)):
+            places = [Place(length=length) for length in whole]
+        elif all(isinstance(entry, str) and Place().named(entry).head is not None for entry in inner):
+            places = [Place().named(entry) for entry in inner]
+        elif words & {"encodings", "encoding", "models"} and all(isinstance(entry, str) for entry in inner):
+            places = [Place(encoding=encoding_of(entry) or entry.lower()[:40]) for entry in inner]
+        else:
+            continue
+        found[len(inner)] = places
+        used.add(key)
+    return found, used
+
+
+def named_pairs(value: list[Any]) -> list[tuple[str, Any]]:
+    """[["enc_L0_H1", 0.2], ...]"""
+    pairs = [entry for entry in value if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str)]
+    return [(name, inner) for name, inner in pairs] if pairs and len(pairs) == len(value) else []
+
+
+def epochs(value: dict[str, Any]) -> list[Any]:
+    """The rows of {"epoch 1": {...}, "epoch 2": {...}} or {"1": {...}, ...}; [] if it is nothing of the kind."""
+    rows = list(value.values())
+    if len(rows) < 2 or not all(isinstance(row, dict) for row in rows):
+        return []
+    numbers = [[part for part in parts(key) if isinstance(part, int)] for key in value]
+    plain = all(set(parts(key)) <= {"epoch", "ep", "e", "step", *found} for key, found in zip(value, numbers, strict=True))
+    counted = all(len(found) == 1 for found in numbers) and plain
+    if not counted or [found[0] for found in numbers] not in (list(range(len(rows))), list(range(1, len(rows) + 1))):
+        return []
+    return rows if any(measure_of(word) == "loss" for word in row_words(rows[0])) else []
+
+
+def columns(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
+    """{encoding: {column: values}} of the rows of a training log; {} if the rows are something else."""
+    words = row_words(rows[0])
+    if len(rows) < 2 or not (words & {"epoch", "step", "iteration"} or any(measure_of(word) == "loss" for word in words)):
+        return {}
+    if words & (LENGTH | HEAD | {"lengths"}) or any(Place().named(key).length for key in rows[0]):
+        return {}
+    log: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        said = [(set(map(str, parts(key))), value) for key, value in row.items() if isinstance(value, str)]
+        encoding = next((encoding_of(value) for key, value in said if encoding_key(key, value)), "")
+        for key, value in row.items():
+            if not isinstance(value, dict | list):
+                log[encoding][key].append(value)
+    return log
+
+
+def named_set(document: Any) -> tuple[int, str] | None:
+    """The problem and the name of a set of the assignment's kind of items; the name is '' if it is not the assignment's."""
+    if not isinstance(document, list) or not 100 <= len(document) <= 10_000 or not isinstance(document[0], dict):
+        return None
+    for problem, keys in ((1, {"input", "target"}), (2, {"sequence", "is_sorted", "length"})):
+        if all(isinstance(item, dict) and item.keys() == keys for item in document):
+            if problem == 2:  # True is 1
+                document = [item | {"is_sorted": 1 if item["is_sorted"] is True else item["is_sorted"] or 0} for item in document]
+            try:
+                return problem, hashes(problem).get(items_hash(document), "")
+            except (RecursionError, ValueError):
+                return problem, ""
+    return None
