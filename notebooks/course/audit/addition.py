@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from os.path import commonprefix
 from statistics import median
 
-from .facts import HEADS, SIZES, sum_shares
+from .facts import HEADS, SIZES, Share, sum_shares
 from .finding import CERTAIN, LIKELY, QUESTION, Finding, Score, as_scores, batches, listed, matching, printed
 from .names import Number, measure_of, parts
 from .recognising import Curve, Found, Value
@@ -59,7 +60,8 @@ def looks_binary(curve: Curve, found: Found) -> bool:
     """Is the first accuracy of that log about a half? An untrained adder has none right."""
     if of_problem(curve.file):
         return of_problem(curve.file) == 2
-    first = [as_scores(c.numbers)[0].value for c in found.curves if c.file == curve.file and c.measure == "accuracy"]
+    own = [c for c in found.curves if (c.file, c.encoding) == (curve.file, curve.encoding) and c.measure == "accuracy"]
+    first = [as_scores(c.numbers)[0].value for c in own]
     return bool(first) and 0.4 < first[0]
 
 
@@ -94,51 +96,52 @@ class Table:
 
     def __init__(self, file: str, values: list[Value], found: Found) -> None:
         self.file, self.values = file, values
-        accuracies = [score for score in found.scores if score.file == file and score.measure in ("baseline", "accuracy")]
-        stated = [score for score in accuracies if score.measure == "baseline"] or accuracies
-        beside = [score for score in found.scores if score.measure == "baseline" and of_problem(score.file) != 2]
-        beside = [score for score in beside if score.file.rpartition("/")[0] == file.rpartition("/")[0]]
-        known = (stated or beside)[:1]
-        named = [value.number for value in values if value.measure == "accuracy"]
-        open_values = [value.number for value in values if not value.measure]
-        first = known[0].number.value if known else None
-        if first is not None and open_values:  # accuracies without a head are near the baseline, drops near 0
-            near = median(abs(number.value - first) for number in open_values)
-            self.open_are = "accuracy" if near <= median(abs(number.value) for number in open_values) else "drop"
-        else:
-            self.open_are = ""
-        numbers = [score.number for score in known] + named + (open_values if self.open_are != "" else [])
-        scores = as_scores(numbers)
-        self.baseline: Score | None = scores[0] if known else None
-        self.items = next((value.place.items for value in [*known, *values] if value.place.items), None)
-        self.kept = known[0] if known else None
-        self.percent = any(number.value > 1.5 and score.value < number.value for number, score in zip(numbers, scores, strict=True))
-        self.scored: list[tuple[Value, Score]] = []  # accuracies with a head removed
-        self.drops: list[tuple[Value, Score]] = []  # changes of the accuracy, and importances of which more is not known
+        self.stated = stated_baseline(file, found)
+        self.unnamed = unnamed_are(values, self.stated)
+        self.items = next((value.place.items for value in [*filter(None, [self.stated]), *values] if value.place.items), None)
         self.losses = [value for value in values if value.measure in ("loss", "loss drop")]
         accuracies = [value for value in values if self.measure(value) == "accuracy"]
         drops = [value for value in values if self.measure(value) in ("drop", "importance")]
-        in_percent = [Number(value.number.value, value.number.decimals, self.percent or value.number.percent) for value in drops]
-        together = as_scores([*([self.kept.number] if self.kept else []), *(value.number for value in accuracies)])
-        self.scored = list(zip(accuracies, together[len(together) - len(accuracies) :], strict=True))
-        digits = max((number.decimals + 2 * number.percent for number in in_percent), default=0)
-        for value, number in zip(drops, in_percent, strict=True):
-            share = number.value / 100 if number.percent else number.value
-            self.drops.append((value, Score(share, max(0.5001 * 10.0**-digits, 1e-9), printed(share))))
+        shares = [value.number for value in [*filter(None, [self.stated]), *accuracies]]
+        percent = any(number.value > 1.5 for number in shares)  # then drops are in percent, too
+        changes = [replace(value.number, percent=percent or value.number.percent) for value in drops]
+        digits = min(4, max((change.decimals for change in changes if not change.percent), default=0))
+        scores = as_scores(shares, least=digits)
+        self.baseline = scores[0] if self.stated else None
+        self.scored = list(zip(accuracies, scores[len(scores) - len(accuracies) :], strict=True))  # with a head removed
+        self.drops = list(zip(drops, as_scores(changes, units=False), strict=True))  # changes, whatever they are of
 
     def measure(self, value: Value) -> str:
-        return value.measure or self.open_are
+        return value.measure or self.unnamed
 
     @property
     def heads(self) -> set[str]:
         return {value.place.head_name for value in self.values}
 
 
+def stated_baseline(file: str, found: Found) -> Value | None:
+    """Of the same file; else of a file beside it that holds no heads."""
+    known = [score for score in found.scores if score.measure in ("baseline", "accuracy")]
+    own = sorted((score for score in known if score.file == file), key=lambda score: score.measure == "accuracy")
+    with_heads, folder = {value.file for value in found.heads}, file.rpartition("/")[0]
+    beside = [s for s in known if s.measure == "baseline" and s.file.rpartition("/")[0] == folder and s.file not in with_heads]
+    return next((score for score in [*own, *beside] if of_problem(score.file) != 2 and not score.encoding), None)
+
+
+def unnamed_are(values: list[Value], baseline: Value | None) -> str:
+    """Numbers of heads without a word: accuracies lie near the baseline, drops near 0. Without a baseline nobody knows."""
+    numbers = [value.number.value for value in values if not value.measure]
+    if baseline is None or not numbers:
+        return ""
+    near = median(abs(number - baseline.number.value) for number in numbers)
+    return "accuracy" if near <= median(map(abs, numbers)) else "drop"
+
+
 # --- the baseline ----------------------------------------------------------------------------------------------------
 
 
 def start_share(score: Score, items: int | None) -> tuple[str, str] | None:
-    """(split, words) of the share that a score equals, of those that a wrong first digit leaves."""
+    """(items, words) of the share that a score equals, of those that a wrong first digit leaves."""
     for split in ("test", "validation"):
         share = matching(score, sum_shares(split)) if items in (None, SIZES[split]) else None
         if share and score.value < 1:
@@ -168,6 +171,8 @@ def baseline_findings(table: Table, found: Found) -> Iterator[Finding]:
         )  # fmt: skip
     elif log and abs(log[2] - base.value) > 0.05:
         yield gap(table, base, log, equal is not None)
+    if log and not equal and (near := near_share(base, log[2])):
+        yield near_to_share(file, base, log, near)
     says = found.decoding.get(file, "")
     if says == "teacher":
         yield Finding(
@@ -184,6 +189,17 @@ def baseline_findings(table: Table, found: Found) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def near_share(base: Score, trained: float) -> Share | None:
+    """The share that a baseline falls short of by three items at most, when training says that almost all is right."""
+    short = [(share.count - base.value * share.size, share) for share in sum_shares("test")]
+    return next((share for gap, share in short if trained > 0.95 and base.tells(2_000) and 0 < gap <= 3.01 and share.value < 0.95), None)
+
+
+def near_to_share(file: str, base: Score, log: tuple[str, str, float], share: Share) -> Finding:
+    finding = equals_share(file, "baseline", base, share.of, f"{share.count - base.value * share.size:.0f} of 2,000 items fewer than the share of {share.of} ({share.count:,}), and {log[1]} is {printed(log[2])}")
+    return replace(finding, certainty=LIKELY, means=finding.means.replace("That it equals this share is certain; that this is the reason is likely. ", ""))
+
+
 def no_baseline(table: Table) -> Finding:
     return Finding(
         "no baseline", QUESTION, 3, table.file, f"{len(table.heads)} numbers of heads stand without the accuracy with no head removed.",
@@ -198,8 +214,8 @@ def equals_share(file: str, name: str, score: Score, of: str, words: str) -> Fin
     means = f"Only sums whose answer begins as the decoder was started, with {start}, are counted right"
     means += ", and of these only the ones without a 0 behind: digit 0 is likely to share the id of PAD." if zero else "."
     return Finding(
-        "share of sums", CERTAIN, 1, file, f"The {name} is {score}: {words}.",
-        f"That it equals this share is certain; that this is the reason is likely. {means} The decoder was probably trained without BOS, so that "
+        "share of sums", CERTAIN if score.tells(2_000) else LIKELY if score.tolerance < 0.001 else QUESTION, 1, file, f"The {name} is {score}: {words}.",
+        f"{'That it equals this share is certain; that this is the reason is likely.' if score.tells(2_000) else 'With so few digits this may be chance.'} {means} The decoder was probably trained without BOS, so that "
         "nobody asked it for the first digit.",
         "Compare the first digits of answers and targets; list which answers are right.",
         "Begin the decoder's input with a BOS of its own, learn all four digits, and give PAD an id that no digit has.",

@@ -76,7 +76,8 @@ def class_share(row: Row) -> Iterator[Finding]:
         return
     shares, scores = shares_of(row), row.own_sets()
     places = listed(f"{score} at {length}" for length, score in scores.items() if length in shares)
-    if len(shares) >= 2 and len(shares) >= len(scores) - 1 or (len(scores) == 1 and shares):
+    at_the_end = bool(shares) and list(scores)[-len(shares) :] == list(shares) and len(set(shares.values())) == 1
+    if len(shares) >= 2 and (at_the_end or len(shares) >= len(scores) - 1) or (len(scores) == 1 and shares):
         tells = all(scores[length].tells(LONG_SIZE) for length in shares)
         count = f"at {len(shares)} of {len(scores)} lengths"
         classes = set(shares.values())

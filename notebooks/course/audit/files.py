@@ -69,7 +69,7 @@ def damaged(file: File, found: Found) -> Finding:
     conflict = " Lines of = are left behind by a merge that git could not finish." if "===" in file.damaged else ""
     count = found.named.get(file.name, 0)
     return Finding(
-        "damaged", CERTAIN, 2, file.name, f"This {file.damaged}.", f"{count} values could be read all the same; further findings about it rest on these.{conflict}",
+        "damaged", CERTAIN, 1 if deliverable(file.name) else 2, file.name, f"This {file.damaged}.", f"{count} values could be read all the same; further findings about it rest on these.{conflict}",
         "Open it at the place named.", "Write it again, with a library that writes JSON or CSV.",
     )  # fmt: skip
 

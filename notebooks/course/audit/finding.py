@@ -43,16 +43,18 @@ class Score(NamedTuple):
 
     def tells(self, size: int) -> bool:
         """Is it printed with enough digits to tell one of so many items?"""
-        return self.tolerance < 0.5 / size
+        return self.tolerance < 0.501 / size
 
     def is_whole(self, size: int) -> bool:
         return self.equals(round(self.value * size) / size)
 
 
-def as_scores(numbers: Sequence[Number]) -> list[Score]:
-    """Shares of numbers that belong together: in percent if one of them can be nothing else, and all rounded alike."""
-    percent = any(1.5 < abs(number.value) for number in numbers) and all(-100 <= number.value <= 100 for number in numbers)
+def as_scores(numbers: Sequence[Number], least: int = 0, units: bool = True) -> list[Score]:
+    """Shares of numbers that belong together: in percent if one of them can be nothing else (`units`), and all rounded
+    alike, to at least so many digits."""
+    percent = units and any(1.5 < abs(number.value) for number in numbers) and all(-100 <= number.value <= 100 for number in numbers)
     digits = max((number.decimals + 2 * (percent or number.percent) for number in numbers), default=0)
+    digits = max(digits, least)
     tolerance = max(0.5001 * 10.0 ** -digits, 1e-9)
     scores = []
     for number in numbers:
@@ -66,7 +68,8 @@ def printed(value: float, digits: int = 4) -> str:
 
 
 def matching(score: Score, shares: Iterable[Share]) -> Share | None:
-    return next((share for share in shares if score.equals(share.value)), None)
+    """The share that a score equals, if it has two digits or more."""
+    return next((share for share in shares if score.tolerance < 0.006 and score.equals(share.value)), None)
 
 
 def batches(size: int, scores: Sequence[Score]) -> int | None:

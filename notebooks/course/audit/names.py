@@ -1,8 +1,10 @@
 """What a name says: 'enc_L0_H1', 'Encoder Layer 0 Head 1', 'len_32', 'val_acc', '41.2 %'. People write these in many ways."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from .facts import LONG, TRAINED
@@ -36,7 +38,8 @@ def number(value: Any) -> Number | None:
         if not matched:
             return None
         text = matched[1].replace(",", ".")
-        return Number(float(text), decimals(text), bool(matched[2]))
+        found = float(text)  # '12e345' is a name made of digits rather than a number
+        return Number(found, decimals(text), bool(matched[2])) if abs(found) < float("inf") else None
     if isinstance(value, int):
         return Number(float(value), 0) if abs(value) < 10**300 else Number(float("inf"), 0)
     return Number(value, decimals(repr(value)) if abs(value) < float("inf") else 0)
@@ -52,15 +55,30 @@ def decimals(text: str) -> int:
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d{1,6}|[+<]")
 
 
-def parts(name: str) -> list[str | int]:
-    """'decSelf_l0_h12' -> dec, self, l, 0, h, 12"""
-    return [int(part) if part.isdigit() else part.lower() for part in PART.findall(name[:200])]
-
-
 KINDS = {"enc": "encoder", "encoder": "encoder", "dec": "decoder", "decoder": "decoder", "self": "self", "cross": "cross"}
 KINDS |= {f"{kind}{more}": kind for kind in ("self", "cross") for more in ("attn", "attention")}
 ATTENTION = {"attn", "attention", "mha", "multihead"}
+NUMBERED = {"e", "d", "enc", "dec", "encoder", "decoder", "self", "cross", "layer", "l", "block", "head", "h", "len", "length", "n", "epoch",
+            "seqlen", "sinusoidal", "learned", "none", "problem", "p", "task", "part", "example", "seed"}  # a number may follow at once  # fmt: skip
+MOST_HEADS = 64  # a larger number is the number of something else
 LAYER, HEAD, LENGTH = {"layer", "l", "block"}, {"head", "h"}, {"length", "len", "seqlen", "n"}
+@lru_cache(maxsize=4_096)
+def parts(name: str) -> tuple[str | int, ...]:
+    """'decSelf_l0_h12' -> dec, self, l, 0, h, 12; but 'pm1' is one word"""
+    found, end = list[str | int](), -1
+    for part in PART.finditer(name[:200]):
+        text = part[0].lower()
+        last = found[-1] if found else None
+        if not text.isdigit():
+            found.append(text)
+        elif part.start() == end and isinstance(last, str) and last not in NUMBERED:
+            found[-1] = f"{last}{text}"
+        else:
+            found.append(int(text))
+        end = part.end()
+    return tuple(found)
+
+
 SAME_ENCODING = {
     "sinusoidal": {"sinusoidal", "sinusoid", "sin", "sine", "sincos"},
     "learned": {"learned", "learnt", "learnable", "trainable"},
@@ -70,14 +88,16 @@ NEUTRAL = {  # around the name of an encoding: of the same model
     *("pe", "pos", "position", "positional", "positions", "encoding", "encodings", "embedding", "embeddings", "type"),
     *("model", "transformer", "results", "result", "extrapolation", "test", "eval", "accuracy", "acc", "length", "log"),
     *("training", "lengths", "accuracies", "no", "encoder", "head", "heads", "by", "per", "metrics", "history", "curve"),
+    *("train", "histories", "logs", "run", "val", "final", "best", "epochs", "file", "output", "len"),
 }
 
 
-def encoding_of(name: Any) -> str:
+@lru_cache(maxsize=4_096)
+def encoding_of(name: str | None) -> str:
     """'sinusoidal', 'learned', 'none'; another one's name in small letters; '' if it names none."""
     if name is None:
         return "none"
-    words = [part for part in parts(str(name)) if isinstance(part, str)]
+    words = [part for part in parts(name) if isinstance(part, str)]
     known = {encoding for encoding, same in SAME_ENCODING.items() if same & set(words)}
     if not known and "no" in words and {"pe", "pos", "position", "positional", "positions", "encoding"} & set(words):
         known = {"none"}
@@ -100,6 +120,7 @@ class Place:
     items: int | None = None  # how many it is a share of, if the file says so
     explained: bool = False  # the file says of this number that the prediction was constant, or how often each class was
     rank: float | None = None
+    intact: bool = False  # in a row of a table of heads that says: none removed
     assumed: bool = False  # the length follows from the number of values only
 
     @property
@@ -122,14 +143,16 @@ class Place:
         found = parts(name)
         encoding = encoding_of(name) if loose else ""
         in_head = bool({part for part in found if part in KINDS or part in HEAD or part == "heads"})
-        for before, part, after in zip([None, *found], found, [*found[1:], None], strict=False):
+        if len(found) > 1 and found[0] in ("problem", "task", "part", "question") and isinstance(found[1], int):
+            found = found[2:]
+        for before, part, after in zip((None, *found), found, (*found[1:], None), strict=False):
             if isinstance(part, str):
                 if isinstance(after, int) and part in LAYER | HEAD | LENGTH:
-                    if part in HEAD:
+                    if part in HEAD and after < MOST_HEADS:
                         place = replace(place, head=after)
                     elif part in LENGTH or (part == "l" and after in LONG + TRAINED and not place.kinds):
                         place = replace(place, length=after)
-                    else:
+                    elif after < MOST_HEADS:
                         place = replace(place, layer=after)
                 elif part in KINDS and after != "entropy":
                     place = replace(place, kinds=place.kinds | {KINDS[part]})
@@ -143,7 +166,7 @@ class Place:
         for value in bare:
             if not loose:
                 words.append(str(value))
-            elif place.kinds or place.layer is not None or place.head is not None or len(bare) > 1:
+            elif value < MOST_HEADS and (place.kinds or place.layer is not None or (len(bare) > 1 and not words)):
                 place = replace(place, head=value) if place.layer is not None else replace(place, layer=value)
             elif place.length is None and (value in LONG + TRAINED or (place.encoding and value > 1)):
                 place = replace(place, length=value)
@@ -174,6 +197,7 @@ MEANS_NOTHING = NEUTRAL | set(
 )
 
 
+@lru_cache(maxsize=4_096)
 def measure(words: tuple[str, ...]) -> str:
     """What the nearest words say that the number is: a key of MEASURES, 'loss drop', '' if nothing is said, or '?'."""
     said = {measure_of(word) for word in words[-4:]} - {""}
@@ -186,5 +210,6 @@ def measure(words: tuple[str, ...]) -> str:
     return "" if all(word in MEANS_NOTHING or word.isdigit() for word in words) else "?"
 
 
+@lru_cache(maxsize=4_096)
 def measure_of(word: str) -> str:
     return MEASURE_OF.get(word) or ("loss" if word.endswith("loss") else "accuracy" if word.endswith("acc") else "")

@@ -23,6 +23,7 @@ DEEPEST = 12  # folders within folders
 SECONDS = 2.5  # after these no further file is read
 
 RESULTS = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".log", ""}
+PROBLEMS = {"problem1", "problem2"}
 TABLES = {".csv": ",;\t|", ".tsv": "\t"}  # and what may separate their fields
 SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv", "env"}  # and whatever begins with a dot
 
@@ -54,7 +55,7 @@ def read_folder(folder: str | Path) -> list[File]:
     """Every file of the folder, in the order of their names; those that hold results with what is in them."""
     started, left = time.monotonic(), MOST_BYTES
     files = []
-    for file, place in listed(Path(folder)):
+    for file, place in listed(Path(folder).resolve()):
         files.append(file)
         if file.unread or not file.holds_results:
             continue
@@ -75,7 +76,7 @@ def read_folder(folder: str | Path) -> list[File]:
 
 
 def listed(folder: Path) -> Iterator[tuple[File, Path]]:
-    """Files and whatever else is no folder, those near the top first."""
+    """Files and whatever else is no folder, those near the top first; of a problem only its results, if they stand apart."""
     queue, left = deque([(folder, "", 0)]), MOST_ENTRIES
     while queue:
         place, prefix, depth = queue.popleft()
@@ -85,6 +86,8 @@ def listed(folder: Path) -> Iterator[tuple[File, Path]]:
         except OSError as error:
             yield File(prefix.rstrip("/") or ".", unread=f"is a folder that cannot be read: {error.strerror}"), place
             continue
+        if place.name in PROBLEMS and any(entry.name == "results" and entry.is_dir(follow_symlinks=False) for entry in found):
+            found = [entry for entry in found if entry.name == "results"]  # where the assignment wants them
         for entry in found:
             name = prefix + entry.name
             if entry.name.startswith(".") or entry.name in SKIPPED:

@@ -5,6 +5,7 @@ encoding, which length, which head. What a number is then follows from its place
 """
 
 import math
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from .names import HEAD, KINDS, LAYER, LENGTH, MEANS_NOTHING, Number, Place, enc
 from .reading import File
 
 MOST_VALUES = 60_000  # of one document are looked at
+SECONDS = 1.5  # after these no further document is
 DEEPEST = 40  # levels within a document
 
 
@@ -65,11 +67,11 @@ class Found:
 
 
 def recognise(files: list[File]) -> Found:
-    found = Found()
+    found, end = Found(), time.monotonic() + SECONDS
     for file in files:
         if file.document is not None:
             before = counted(found)
-            Walk(file, found).document()
+            Walk(file, found, end).document()
             found.named[file.name] = counted(found) - before
     return found
 
@@ -86,8 +88,8 @@ def row_words(row: dict[str, Any]) -> set[str]:
 class Walk:
     """Through one document."""
 
-    def __init__(self, file: File, found: Found) -> None:
-        self.file, self.found, self.left, self.order = file, found, MOST_VALUES, 0
+    def __init__(self, file: File, found: Found, end: float) -> None:
+        self.file, self.found, self.end, self.left, self.order = file, found, end, MOST_VALUES, 0
         path = [encoding_of(part) for part in file.path.with_suffix("").parts]
         self.of_path = next((name for name in reversed(path) if name in ("sinusoidal", "learned", "none")), "")
         stem = parts(file.path.stem)
@@ -100,13 +102,21 @@ class Walk:
         if name := named_set(document):
             self.found.sets.append((self.file.name, *name))
             return
-        self.walk(document, Place(), {}, 0)
+        self.walk(document, Place(encoding=self.of_settings(document)), {}, 0)
+
+    def of_settings(self, document: Any) -> str:
+        """The encoding that a dictionary of settings names, beside the curves that it belongs to."""
+        inner = document.values() if isinstance(document, dict) else []
+        settings = [value for value in inner if isinstance(value, dict)]
+        return next((self.facts_of(value, Place())[0].encoding for value in settings if "encoding" in row_words(value)), "")
 
     # --- the walk ----------------------------------------------------------------------------------------------------
 
     def walk(self, value: Any, place: Place, axes: dict[int, list[Place]], depth: int) -> None:
         """`axes`: {length of a list: the places of its entries}, from a list of lengths, heads or encodings beside it."""
         self.left -= 1
+        if self.left % 500 == 0 and time.monotonic() > self.end:
+            self.left = 0
         if self.left < 0 or depth > DEEPEST:
             self.found.cut.add(self.file.name)
         elif isinstance(value, dict):
@@ -192,7 +202,7 @@ class Walk:
             said, counted_by = {part for part in parts(key) if isinstance(part, str)}, number(inner)
             whole = int(counted_by.value) if counted_by and abs(counted_by.value) < 1e9 and counted_by.value % 1 == 0 else None
             if whole is None and isinstance(inner, str | None) and encoding_key(said, inner):
-                place = replace(place, encoding=encoding_of(inner) or str(inner).lower()[:40])
+                place = replace(place, encoding=encoding_of(inner) or str(inner).lower()[:40]) if not place.encoding else place
             elif whole is not None and said <= LENGTH | {"sequence", "seq", "test"} and said and whole > 1:
                 place = replace(place, length=whole)
             elif whole is not None and said and said <= LAYER | {"idx", "index", "id", "num"} and said & LAYER:
@@ -229,7 +239,10 @@ class Walk:
             self.found.strange.append((self.file.name, where, found.value))
             return
         said = measure(place.words)
-        if place.head is not None:
+        if place.intact:
+            if said == "accuracy" or (not said and found.decimals):
+                self.found.scores.append(Value(self.file.name, place, found, "baseline", self.order))
+        elif place.head is not None:
             place = place if place.kinds else replace(place, kinds=self.kinds)
             if not said or (said == "rank" and found.decimals):
                 said = self.of_stem
@@ -238,7 +251,7 @@ class Walk:
                 self.found.attention.append(kept)
             elif said in ("", "accuracy", "drop", "importance", "loss", "loss drop"):
                 self.found.heads.append(kept)
-        elif place.length is not None and said in ("", "accuracy", "?"):
+        elif place.length is not None and (said in ("", "accuracy") or (said == "?" and names_a_series(place.words))):
             if not place.encoding and self.of_path:
                 place = replace(place, encoding=self.of_path)
             if place.encoding or {"extrapolation", "length", "lengths"} & set(parts(self.file.name)):
@@ -280,6 +293,11 @@ class Walk:
 # --- shapes of documents ---------------------------------------------------------------------------------------------
 
 
+def names_a_series(words: tuple[str, ...]) -> bool:
+    """Few words of which none is known: the name of another encoding, or of a run."""
+    return sum(word not in MEANS_NOTHING and not word.isdigit() for word in words) <= 2
+
+
 def stem_measure(part: str | int) -> str:
     if part in ("specialization", "specialisation", "pattern", "patterns"):
         return "attention"
@@ -300,8 +318,10 @@ def names_a_head(said: set[str]) -> bool:
 def head_row(place: Place, name: str) -> Place:
     """The place of a row whose name is given: a head, or none of them."""
     further = place.named(name)
-    if further.head is None and {"none", "baseline", "full", "all"} & set(parts(name)):
-        return replace(place, words=(*place.words, "baseline"))
+    if further.head is None and further.layer is None and {"none", "baseline", "full", "original", "intact"} & set(parts(name)):
+        return replace(place, intact=True)
+    if set(further.words) - set(place.words) - MEANS_NOTHING:  # of something else
+        return place
     return replace(further, encoding=place.encoding, words=place.words)
 
 
@@ -327,7 +347,7 @@ def axes_of(value: dict[str, Any], place: Place, axes: dict[int, list[Place]]) -
         whole = [int(entry.value) for entry in numbers if entry and entry.decimals == 0 and 1 < entry.value <= 10_000]
         if words & {"length", "lengths", "len", "lens"} and len(whole) == len(inner) == len(set(whole)):
             places = [Place(length=length) for length in whole]
-        elif all(isinstance(entry, str) and Place().named(entry).head is not None for entry in inner):
+        elif all(isinstance(entry, str) and number(entry) is None and Place().named(entry).head is not None for entry in inner):
             places = [Place().named(entry) for entry in inner]
         elif words & {"encodings", "encoding", "models"} and all(isinstance(entry, str) for entry in inner):
             places = [Place(encoding=encoding_of(entry) or entry.lower()[:40]) for entry in inner]

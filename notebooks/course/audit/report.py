@@ -110,7 +110,7 @@ def reading_lines(audit: Audit, plain: bool) -> Iterator[str]:
     skipped = [f"{short(file.name)} {file.unread}" for file in audit.files if file.unread]
     others = other_files(audit.files)
     skipped += [f"{len(others)} files of other kinds (pictures, weights, code) were not opened"] if others else []
-    skipped += [f"{short(file.name)}: no numbers were recognised" for file in audit.files if file.holds_results and file.document is None and not file.unread]
+    skipped += [f"{short(file.name)}: no numbers were recognised" for file in audit.files if file.path.suffix and file.holds_results and file.document is None and not file.unread]
     yield from parts_of("Not read:", skipped, bullet, plain)
     yield from parts_of("Remarks, no findings:", audit.remarks, bullet, plain)
 

@@ -2,14 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 
 from .addition import adder_logs, by_file
-from .facts import LN2, LONG, TRAINED, Share, class_shares
+from .facts import LN2, TRAINED, Share, class_shares
 from .finding import CERTAIN, LIKELY, QUESTION, Finding, Score, as_scores, batches, matching, printed
 from .recognising import Curve, Found, Value
 
 CHANCE = 0.54  # the larger class of the validation set (0.506), and three standard errors of 2,000 items
 NEAR_LN2 = 0.01
+WHOLE = {"seq", "sequence", "answer", "answers", "exact", "em", "running"}  # of whole answers, not of digits
 
 
 class Log:
@@ -18,17 +20,16 @@ class Log:
     def __init__(self, file: str, encoding: str, curves: list[Curve], scores: list[Value]) -> None:
         self.file, self.encoding, self.name = file, encoding, encoding or "the training"
         accuracies = [curve for curve in curves if curve.measure == "accuracy"]
-        numbers = [number for curve in accuracies for number in curve.numbers]
-        percent = any(number.value > 1.5 for number in numbers)
         self.losses = {part_of(curve.name): [n.value for n in curve.numbers] for curve in curves if curve.measure == "loss"}
-        self.accuracies = {}
+        unrounded = any(number.decimals > 6 for curve in curves for number in curve.numbers)
+        scores_of = iter(as_scores([n for curve in accuracies for n in curve.numbers], least=4 if unrounded else 0))
+        self.accuracies: dict[str, list[Score]] = {}
         for curve in accuracies:
-            part = part_of(curve.name)
-            if part not in self.accuracies or "loss" in curve.name:
-                numbers_of = [number.__class__(n.value, n.decimals, percent or n.percent) for number in curve.numbers[:1] for n in curve.numbers]
-                self.accuracies[part] = as_scores(numbers_of)
+            own = list(islice(scores_of, len(curve.numbers)))
+            if part_of(curve.name) not in self.accuracies or WHOLE & set(curve.name.split()):
+                self.accuracies[part_of(curve.name)] = own
         tested = [s for s in scores if s.file == file and s.measure == "accuracy" and "test" in s.place.words]
-        self.test = as_scores([score.number for score in tested])[0] if tested else None
+        self.test = as_scores([score.number for score in tested], least=4 if unrounded else 0)[0] if tested else None
 
     @property
     def validation(self) -> list[Score]:
@@ -80,6 +81,7 @@ def constant_share(scores: list[Score], split: str) -> tuple[int, Share] | None:
 def dead(log: Log) -> Iterator[Finding]:
     if log.encoding == "none":  # without positions nothing can be learned: see `remarks`
         return
+    unknown = "" if log.encoding else " If this is the training without positions, it is as it must be."
     constant = constant_share(log.validation, "validation")
     train = log.losses.get("training") or next(iter(log.losses.values()), [])
     at_ln2 = bool(train) and abs(train[-1] - LN2) < NEAR_LN2
@@ -91,9 +93,9 @@ def dead(log: Log) -> Iterator[Finding]:
         balanced = "" if share.size > 2 else " The assignment's validation set has 0.506 and 0.494: this is another one."
         extra = class_words(log)
         yield Finding(
-            "dead training", CERTAIN if at_ln2 or not train else LIKELY, 1, log.file,
+            "dead training", QUESTION if unknown else CERTAIN if at_ln2 or not train else LIKELY, 1, log.file,
             f"{log.name}: in the last {epochs} epochs the validation accuracy is {log.validation[-1]}, to the last item {of}." + loss,
-            f"The model answers the same to every item: the training died.{extra}{balanced} What it says at other lengths says nothing about {log.name}.",
+            f"The model answers the same to every item: the training died.{unknown}{extra}{balanced} What it says at other lengths says nothing about {log.name}.",
             "Count how often each class is predicted.", revive,
         )  # fmt: skip
     elif log.validation and len(log.validation) >= 3 and max(log.validation).value < CHANCE and log.encoding:
@@ -106,8 +108,8 @@ def dead(log: Log) -> Iterator[Finding]:
         )  # fmt: skip
     elif not log.validation and at_ln2 and len(train) >= 3:
         yield Finding(
-            "dead training", LIKELY, 1, log.file, f"{log.name}: the loss ends at {train[-1]:.4f}, and ln 2 is {LN2:.4f}.",
-            "That is the loss of a model that says one half to every item.", "Count how often each class is predicted.", revive,
+            "dead training", QUESTION if unknown else LIKELY, 1, log.file, f"{log.name}: the loss ends at {train[-1]:.4f}, and ln 2 is {LN2:.4f}.",
+            "That is the loss of a model that says one half to every item." + unknown, "Count how often each class is predicted.", revive,
         )  # fmt: skip
 
 
@@ -151,6 +153,12 @@ def adder_training(log: Log) -> Iterator[Finding]:
         yield Finding(
             "never learned", LIKELY, 1, log.file, f"The adder's validation accuracy never gets beyond {best}" + (f", and its loss ends at {loss[-1]:.3f}." if loss else "."),
             "It does not add, and removing heads shows nothing.", "Print answers of training items.", "Warm up, lower the rate, or train longer.",
+        )  # fmt: skip
+    elif best and best.value < 0.95 and len(log.validation) >= 3:
+        yield Finding(
+            "not trained to the end", QUESTION, 3, log.file, f"The adder's best validation accuracy is {best}, and its last is {log.validation[-1]}.",
+            "This task can be learned to the last sum. Heads of an adder that is wrong this often show how it fails as much as how it adds.",
+            "Do the curves still rise or jump at the end?", "Train longer, with a rate that warms up and decays, and analyse heads then.",
         )  # fmt: skip
     odd = [score for score in log.validation if score.value not in (0.0, 1.0)]
     counted = [score for score in odd if not score.is_whole(2_000) and not score.is_whole(8_000) and not score.is_whole(6_000)]
@@ -199,7 +207,7 @@ def impossible(curve: Curve, says: str, why: str) -> Finding:
 
 
 def lengths_and_log(found: Found) -> Iterator[Finding]:
-    """The validation accuracy of a log against the accuracies at 8, 12 and 16, and a log with one answer against lengths without."""
+    """The validation accuracy of a log against the accuracies at 8, 12 and 16."""
     logs = defaultdict(list)
     for log in classifier_logs(found):
         if log.validation:
@@ -219,12 +227,3 @@ def lengths_and_log(found: Found) -> Iterator[Finding]:
                         "The items are of one kind: other weights, other sets, or an evaluation in training mode.",
                         "Evaluate the saved weights on the validation set.", "Use one evaluation function, in eval mode, and sets drawn in one way.",
                     )  # fmt: skip
-            long = [(value, score) for value, score in zip(values, scores, strict=True) if value in rows and value.place.length in LONG]
-            shares = sum(matching(score, class_shares(value.place.length or 0)) is not None for value, score in long)
-            if len(own) == 1 and len(long) >= 3 and shares == 0 and constant_share(own[0].validation, "validation"):
-                yield Finding(
-                    "constant here, not there", QUESTION, 3, file,
-                    f"{encoding}: its log ends with one answer for every validation item, but none of its {len(long)} accuracies beyond training is a class share.",
-                    "Are these the same weights, the assignment's sets, and is dropout off?", "Count how often each class is predicted at each length.",
-                    "Load the weights that the log belongs to, and evaluate in eval mode.",
-                )  # fmt: skip
