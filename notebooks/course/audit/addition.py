@@ -12,11 +12,14 @@ from .names import Number, measure_of, parts
 from .recognising import Curve, Found, Value
 
 TWO_PERCENT = 0.02
+TESTED = {"val", "valid", "validation", "test", "dev", "eval", "free"}
+WHOLE = {"seq", "sequence", "answer", "answers", "exact", "em", "running"}  # of whole answers, not of digits
 TOP_LEVEL = {"self": "self-attention of which stack is not said", "decoder": "decoder, self or cross is not said", "": "of which stack is not said"}
 
 
 def addition_findings(found: Found) -> Iterator[Finding]:
     tables = [Table(file, values, found) for file, values in by_file(found.heads).items()]
+    tables = [table for table in tables if table.stated or any(value.measure != "?" for value in found.heads if value.file == table.file)]
     for table in tables:
         yield from baseline_findings(table, found)
         yield from range_findings(table)
@@ -65,37 +68,34 @@ def looks_binary(curve: Curve, found: Found) -> bool:
     return bool(first) and 0.4 < first[0]
 
 
-def log_accuracy(file: str, found: Found) -> tuple[str, str, float] | None:
+def log_accuracy(table: "Table", found: Found) -> tuple[str, str, float] | None:
     """(file, name, value) of the accuracy that the nearest training log ends with: of the test set if it is there, else of
     the validation; of whole answers if it tells them from digits."""
-    logs = adder_logs(found)
-    if not logs:
-        return None
-    near = max(logs, key=lambda log: (len(commonprefix([log, file])), -log.count("/"), log))
-    if sum(len(commonprefix([log, file])) == len(commonprefix([near, file])) for log in logs) > 1 and near != file:
+    scored: dict[str, list[tuple[tuple[str, ...], Number]]] = defaultdict(list)
+    for score in found.scores:
+        if score.measure == "accuracy" and not score.encoding and of_problem(score.file) != 2 and score is not table.stated:
+            scored[score.file].append((score.place.words, score.number))
+    for file, curves in adder_logs(found).items():
+        scored[file] += [(tuple(curve.name.split()), curve.numbers[-1]) for curve in curves if curve.measure == "accuracy"]
+    ranks = {file: [row for row in rows if TESTED & set(row[0])] for file, rows in scored.items()}
+    logs = [file for file, rows in ranks.items() if rows]
+    near = {log: len(commonprefix([log, table.file])) for log in logs}
+    nearest = [log for log in logs if near[log] == max(near.values())]
+    if len(nearest) != 1:
         return None  # which of them it belongs to is not known
-    rows = [(score.place.words, score.number) for score in found.scores if score.file == near and score.measure == "accuracy"]
-    rows += [(tuple(curve.name.split()), curve.numbers[-1]) for curve in logs[near] if curve.measure == "accuracy"]
-    percent = any(number.value > 1.5 for _, number in rows)
-
-    def rank(row: tuple[tuple[str, ...], Number]) -> tuple[bool, bool, bool]:
-        words = set(row[0])
-        whole = bool(words & {"seq", "sequence", "answer", "answers", "exact", "em", "running"})
-        return not words & {"train", "training"}, whole, "test" in words
-
-    if not rows:
-        return None
-    words, value = max(rows, key=rank)
-    if not rank((words, value))[0]:
-        return None
-    return near, " ".join(words[-3:]), value.value / 100 if percent or value.percent else value.value
+    rows = ranks[nearest[0]]
+    words, value = max(rows, key=lambda row: (bool(WHOLE & set(row[0])), "test" in row[0]))
+    percent = any(number.value > 1.5 for _, number in scored[nearest[0]]) or value.percent
+    return nearest[0], " ".join(words[-3:]), value.value / 100 if percent else value.value
 
 
 class Table:
     """The numbers of heads in one file, and the baseline that they belong to."""
 
     def __init__(self, file: str, values: list[Value], found: Found) -> None:
-        self.file, self.values = file, values
+        known = [value for value in values if value.measure != "?"]
+        self.file, self.values = file, known or [replace(value, measure="") for value in values]
+        values = self.values
         self.stated = stated_baseline(file, found)
         self.unnamed = unnamed_are(values, self.stated)
         self.items = next((value.place.items for value in [*filter(None, [self.stated]), *values] if value.place.items), None)
@@ -155,7 +155,7 @@ def baseline_findings(table: Table, found: Found) -> Iterator[Finding]:
     if base is None:
         yield no_baseline(table)
         return
-    log = log_accuracy(file, found)
+    log = log_accuracy(table, found)
     equal = start_share(base, table.items)
     if equal:
         yield equals_share(file, "baseline", base, *equal)

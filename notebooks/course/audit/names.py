@@ -166,7 +166,7 @@ class Place:
         for value in bare:
             if not loose:
                 words.append(str(value))
-            elif value < MOST_HEADS and (place.kinds or place.layer is not None or (len(bare) > 1 and not words)):
+            elif value < MOST_HEADS and place.head is None and (place.kinds or place.layer is not None or (len(bare) > 1 and not words)):
                 place = replace(place, head=value) if place.layer is not None else replace(place, layer=value)
             elif place.length is None and (value in LONG + TRAINED or (place.encoding and value > 1)):
                 place = replace(place, length=value)
@@ -179,16 +179,16 @@ class Place:
 
 MEASURES = {  # words, and what they say; of two kinds in one name the first counts
     "other": (
-        "balanced auroc auc low high std stderr ci error time seconds epoch epochs step steps share answered constant params lr "
-        "rate precision recall count tolerance threshold patience random expected chance target prunable pruned total"
+        "balanced auroc auc low high std stderr ci error time seconds epoch step share answered constant params lr "
+        "rate precision recall count tolerance threshold patience random expected chance target prunable pruned total correct"
     ),
-    "baseline": "baseline base unablated unmodified intact",
+    "baseline": "baseline base unablated unmodified intact full original reference",
     "rank": "rank ranking ranked order",
     "drop": "drop drops delta deltas decrease degradation diff difference decline reduction",
     "importance": "importance importances impact sensitivity contribution",
     "attention": "attention attn entropy diag diagonal offdiag operator column plus carry stability",
     "loss": "loss losses nll ce perplexity",
-    "accuracy": "accuracy accuracies acc accs correct em exact score scores",
+    "accuracy": "accuracy accuracies acc accs em exact score scores",
 }
 MEASURE_OF = {word: name for name, words in reversed(MEASURES.items()) for word in words.split()}
 MEANS_NOTHING = NEUTRAL | set(

@@ -7,6 +7,7 @@ encoding, which length, which head. What a number is then follows from its place
 import math
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -203,7 +204,7 @@ class Walk:
             whole = int(counted_by.value) if counted_by and abs(counted_by.value) < 1e9 and counted_by.value % 1 == 0 else None
             if whole is None and isinstance(inner, str | None) and encoding_key(said, inner):
                 place = replace(place, encoding=encoding_of(inner) or str(inner).lower()[:40]) if not place.encoding else place
-            elif whole is not None and said <= LENGTH | {"sequence", "seq", "test"} and said and whole > 1:
+            elif whole is not None and place.length is None and said and said <= LENGTH | {"sequence", "seq", "test"} and whole > 1:
                 place = replace(place, length=whole)
             elif whole is not None and said and said <= LAYER | {"idx", "index", "id", "num"} and said & LAYER:
                 place = replace(place, layer=whole)
@@ -244,12 +245,12 @@ class Walk:
                 self.found.scores.append(Value(self.file.name, place, found, "baseline", self.order))
         elif place.head is not None:
             place = place if place.kinds else replace(place, kinds=self.kinds)
-            if not said or (said == "rank" and found.decimals):
+            if not said or (said == "rank" and found.decimals) or (said == "?" and self.of_stem == "attention"):
                 said = self.of_stem
             kept = Value(self.file.name, place, found, said, self.order)
             if said == "attention":
                 self.found.attention.append(kept)
-            elif said in ("", "accuracy", "drop", "importance", "loss", "loss drop"):
+            elif said in ("", "accuracy", "drop", "importance", "loss", "loss drop") or (said == "?" and names_a_series(place.words)):
                 self.found.heads.append(kept)
         elif place.length is not None and (said in ("", "accuracy") or (said == "?" and names_a_series(place.words))):
             if not place.encoding and self.of_path:
@@ -388,10 +389,18 @@ def columns(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
     for row in rows:
         said = [(set(map(str, parts(key))), value) for key, value in row.items() if isinstance(value, str)]
         encoding = next((encoding_of(value) for key, value in said if encoding_key(key, value)), "")
-        for key, value in row.items():
-            if not isinstance(value, dict | list):
-                log[encoding][key].append(value)
+        for key, value in flattened(row):
+            log[encoding][key].append(value)
     return log
+
+
+def flattened(row: dict[str, Any], depth: int = 3) -> Iterator[tuple[str, Any]]:
+    """{"train": {"loss": 1}} -> ("train loss", 1)"""
+    for key, value in row.items():
+        if isinstance(value, dict) and depth:
+            yield from ((f"{key} {name}", inner) for name, inner in flattened(value, depth - 1))
+        elif not isinstance(value, dict | list):
+            yield key, value
 
 
 def named_set(document: Any) -> tuple[int, str] | None:

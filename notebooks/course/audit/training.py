@@ -4,14 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 
-from .addition import adder_logs, by_file
+from .addition import WHOLE, adder_logs, by_file
 from .facts import LN2, TRAINED, Share, class_shares
 from .finding import CERTAIN, LIKELY, QUESTION, Finding, Score, as_scores, batches, matching, printed
 from .recognising import Curve, Found, Value
 
 CHANCE = 0.54  # the larger class of the validation set (0.506), and three standard errors of 2,000 items
 NEAR_LN2 = 0.01
-WHOLE = {"seq", "sequence", "answer", "answers", "exact", "em", "running"}  # of whole answers, not of digits
 
 
 class Log:
