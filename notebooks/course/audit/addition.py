@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from os.path import commonprefix
 from statistics import median
 
@@ -50,6 +51,7 @@ def of_problem(file: str) -> int:
     return 1 if {"addition", "adder"} & set(path) else 2 if {"extrapolation", "sorting"} & set(path) else 0
 
 
+@lru_cache(maxsize=1)
 def adder_logs(found: Found) -> dict[str, list[Curve]]:
     """Curves that are not of problem 2, by file."""
     logs = defaultdict(list)

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from .addition import of_problem
 from .finding import CERTAIN, LIKELY, Finding, listed
 from .names import encoding_of
-from .reading import File
+from .reading import SKIPPED, File
 from .recognising import Found
 
 DELIVERABLES = {  # problem -> the files that graders look for
@@ -30,7 +30,15 @@ def file_findings(files: Sequence[File], found: Found) -> Iterator[Finding]:
             "no results", CERTAIN, 1, ".", f"None of the {len(files)} files holds results that could be recognised.", "There is nothing to audit.",
             "Is it the right folder?", "Hand in the JSON or CSV files with accuracies, heads and training logs.",
         )  # fmt: skip
+    skipped = [file for file in files if file.unread == SKIPPED]
+    if skipped:
+        yield Finding(
+            "unread", CERTAIN, 2, ".", f"{len(skipped)} files were not read, {skipped[0].name} the first of them.", "The files before them took all the time and room there is.",
+            "Is this the folder of one hand-in?", "Audit the folder of the results alone.",
+        )  # fmt: skip
     for file in files:
+        if file.unread == SKIPPED:
+            continue
         if file.unread and file.holds_results and file.name != ".":
             yield unread(file)
         elif file.unread and (deliverable(file.name) or file.name == "."):

@@ -17,15 +17,21 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 LARGEST = 10_000_000  # bytes of a file that is parsed
-MOST_BYTES = 20_000_000  # of all files together
+MOST_BYTES = 12_000_000  # of all files together
 MOST_ENTRIES = 3_000  # files and folders
+MOST_READ = 300  # files with results
+MOST_ROWS = 5_000  # of a table or a log
+MOST_OBJECTS, MOST_COMMAS = 100_000, 500_000  # in a JSON file
 DEEPEST = 12  # folders within folders
 SECONDS = 2.5  # after these no further file is read
 
 RESULTS = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".log", ""}
 PROBLEMS = {"problem1", "problem2"}
 TABLES = {".csv": ",;\t|", ".tsv": "\t"}  # and what may separate their fields
-SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv", "env"}  # and whatever begins with a dot
+IGNORED = {"__pycache__", "node_modules", "site-packages", "venv", "env"}  # and whatever begins with a dot
+
+
+SKIPPED = "was not read: the files before it took all the time and room there is"
 
 
 class Unreadable(Exception):
@@ -53,7 +59,7 @@ class File:
 
 def read_folder(folder: str | Path) -> list[File]:
     """Every file of the folder, in the order of their names; those that hold results with what is in them."""
-    started, left = time.monotonic(), MOST_BYTES
+    started, left, count = time.monotonic(), MOST_BYTES, 0
     files = []
     for file, place in listed(Path(folder).resolve()):
         files.append(file)
@@ -61,10 +67,10 @@ def read_folder(folder: str | Path) -> list[File]:
             continue
         if file.size > LARGEST:
             file.unread = f"is larger than {LARGEST // 1_000_000} MB and was not read"
-        elif file.size > left or time.monotonic() - started > SECONDS:
-            file.unread = "was not read: the files before it took all the time and room there is"
+        elif file.size > left or count == MOST_READ or time.monotonic() - started > SECONDS:
+            file.unread = SKIPPED
         else:
-            left -= file.size
+            left, count = left - file.size, count + 1
             try:
                 read(file, place)
             except Unreadable as error:
@@ -90,7 +96,7 @@ def listed(folder: Path) -> Iterator[tuple[File, Path]]:
             found = [entry for entry in found if entry.name == "results"]  # where the assignment wants them
         for entry in found:
             name = prefix + entry.name
-            if entry.name.startswith(".") or entry.name in SKIPPED:
+            if entry.name.startswith(".") or entry.name in IGNORED:
                 continue
             left -= 1
             if left < 0:
@@ -143,6 +149,8 @@ def read(file: File, place: Path) -> None:
     file.notes += [note] if note else []
     suffix = file.path.suffix.lower()
     if text.lstrip()[:1] in ("{", "[") or suffix == ".json":
+        if text.count("{") + text.count("[") > MOST_OBJECTS or text.count(",") > MOST_COMMAS:
+            raise Unreadable("holds far more values than results do, and was not read")
         try:
             file.document = json_document(text, file)
         except Unreadable as error:
@@ -219,7 +227,7 @@ def json_lines(text: str, file: File) -> list[Any]:
     if len(lines) < 2:
         return []
     rows = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines[:MOST_ROWS], start=1):
         try:
             rows.append(guarded(lambda line=line: json.loads(line, parse_int=whole_number, parse_float=decimal_number)))
         except Unreadable:
@@ -245,10 +253,11 @@ def table(text: str, separators: str, file: File) -> list[dict[str, str]]:
     first = text.lstrip().partition("\n")[0]
     separator = max(separators, key=first.count)
     try:
-        rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if any(map(str.strip, row))]
+        rows = list(islice(csv.reader(text.splitlines(), delimiter=separator), MOST_ROWS))
     except csv.Error as error:
         raise Unreadable(f"is no table: {error}") from None
-    header = [name.strip() for name in rows[0]]
+    rows = [row for row in rows if any(map(str.strip, row))]
+    header = [name.strip() for name in rows[0]] if rows else []
     if len(header) < 2:
         raise Unreadable("is no table: its first line has one field only")
     odd = [number for number, row in enumerate(rows, start=1) if len(row) != len(header)]
@@ -262,6 +271,6 @@ LOGGED = re.compile(r"([A-Za-z][A-Za-z_ -]{0,30}?)\s*[:= ]\s*(-?\d{1,9}(?:\.\d{1
 
 def log_lines(text: str) -> list[dict[str, str]] | None:
     """Lines such as `epoch 3: train loss 0.69, val_acc=0.51`."""
-    rows = [dict(LOGGED.findall(line[:500])) for line in text.splitlines()[:20_000]]
+    rows = [dict(LOGGED.findall(line[:300])) for line in text.splitlines()[: MOST_ROWS // 2] if "loss" in line.lower() or "acc" in line.lower()]
     rows = [row for row in rows if any("loss" in name.lower() or "acc" in name.lower() for name in row)]
     return rows if len(rows) > 1 else None

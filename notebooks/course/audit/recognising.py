@@ -7,8 +7,9 @@ encoding, which length, which head. What a number is then follows from its place
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from .facts import LONG, TRAINED, hashes, items_hash
@@ -16,6 +17,7 @@ from .names import HEAD, KINDS, LAYER, LENGTH, MEANS_NOTHING, Number, Place, enc
 from .reading import File
 
 MOST_VALUES = 60_000  # of one document are looked at
+MOST_NAMES, MOST_ENTRIES = 1_000, 5_000  # of one dictionary, of one list
 SECONDS = 1.5  # after these no further document is
 DEEPEST = 40  # levels within a document
 
@@ -49,7 +51,7 @@ class Curve:
     numbers: tuple[Number, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Found:
     """Everything that was recognised in a folder."""
 
@@ -121,11 +123,15 @@ class Walk:
         if self.left < 0 or depth > DEEPEST:
             self.found.cut.add(self.file.name)
         elif isinstance(value, dict):
-            self.walk_dict(value, place, axes, depth)
+            self.walk_dict(value if len(value) <= MOST_NAMES else dict(self.first(value.items(), MOST_NAMES)), place, axes, depth)
         elif isinstance(value, list):
-            self.walk_list(value, place, axes, depth)
+            self.walk_list(value if len(value) <= MOST_ENTRIES else self.first(value, MOST_ENTRIES), place, axes, depth)
         else:
             self.emit(value, place)
+
+    def first(self, entries: Iterable[Any], count: int) -> list[Any]:
+        self.found.cut.add(self.file.name)
+        return list(islice(entries, count))
 
     def walk_dict(self, value: dict[str, Any], place: Place, axes: dict[int, list[Place]], depth: int) -> None:
         rows = epochs(value) if not place.kinds and place.layer is None else []
