@@ -4,7 +4,6 @@ The audit must end in 5 seconds with a status of its own, write nothing, and sho
 outside the folder, whatever was done to the files.
 """
 
-import argparse
 import contextlib
 import io
 import json
@@ -25,6 +24,7 @@ from typing import Any
 
 from course.audit.command import main as audit_command
 from course.handins import LAYOUTS, RESULTS, write_handin
+from problem1.shared.commands import Parser, parse_count, parse_int
 
 LIMIT = 5.0  # seconds
 SECRET = "what stands outside of the folder"
@@ -317,9 +317,9 @@ def in_rows(outcomes: list[Outcome]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m course.damage", description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--folders", type=int, default=300, help="how many (default 300)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first one, its seed (default 0)")
+    parser = Parser(prog="python -m course.damage", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folders", type=parse_count, default=300, help="how many (default 300)")
+    parser.add_argument("--first", type=parse_int, default=0, help="number of the first one, its seed (default 0)")
     arguments = parser.parse_args()
     outcomes = try_folders(arguments.folders, arguments.first)
     print(*in_rows(outcomes), sep="\n")

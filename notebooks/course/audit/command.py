@@ -3,12 +3,18 @@
 import argparse
 import os
 import sys
+from typing import NoReturn
 
 from .report import audit
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (--help shows all options)\n")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m course.audit",
         description="Audit the result files of a hand-in. Exit status: 0 no finding, 1 findings, 2 no such folder.",
         allow_abbrev=False,

@@ -21,7 +21,7 @@ MOST_BYTES = 12_000_000  # of all files together
 MOST_ENTRIES = 3_000  # files and folders
 MOST_READ = 300  # files with results
 MOST_ROWS = 5_000  # of a table or a log
-MOST_OBJECTS, MOST_COMMAS = 100_000, 500_000  # in a JSON file
+MOST_OBJECTS, MOST_COMMAS = 100_000, 200_000  # in a JSON file
 DEEPEST = 12  # folders within folders
 SECONDS = 2.5  # after these no further file is read
 
