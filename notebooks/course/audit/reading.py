@@ -154,9 +154,10 @@ def read(file: File, place: Path) -> None:
         try:
             file.document = json_document(text, file)
         except Unreadable as error:
-            file.document = json_lines(text, file) or json_in_part(text)
-            if not file.document:
+            document = json_lines(text, file) or json_in_part(text)
+            if not document:
                 raise
+            file.document = document
             if suffix == ".json" or isinstance(file.document, dict):
                 file.damaged = str(error)
     elif suffix in TABLES:

@@ -148,7 +148,7 @@ class Walk:
                 continue
             self.keep_ranking(key, inner)
             if isinstance(inner, str) and number(inner) is None:
-                self.keep_text(f"{key} {inner}")
+                self.keep_text(f"{key} {inner}" if inner.strip() else "")
                 continue
             self.keep_text(key)
             self.walk(inner, place.named(key), axes, depth + 1)

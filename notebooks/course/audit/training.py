@@ -21,14 +21,15 @@ class Log:
         accuracies = [curve for curve in curves if curve.measure == "accuracy"]
         self.losses = {part_of(curve.name): [n.value for n in curve.numbers] for curve in curves if curve.measure == "loss"}
         unrounded = any(number.decimals > 6 for curve in curves for number in curve.numbers)
-        scores_of = iter(as_scores([n for curve in accuracies for n in curve.numbers], least=4 if unrounded else 0))
+        tested = [s.number for s in scores if s.file == file and s.measure == "accuracy" and "test" in s.place.words][:1]
+        numbers = [*tested, *(number for curve in accuracies for number in curve.numbers)]
+        scores_of = iter(as_scores(numbers, least=4 if unrounded else 0))
+        self.test = next(scores_of) if tested else None
         self.accuracies: dict[str, list[Score]] = {}
         for curve in accuracies:
             own = list(islice(scores_of, len(curve.numbers)))
             if part_of(curve.name) not in self.accuracies or WHOLE & set(curve.name.split()):
                 self.accuracies[part_of(curve.name)] = own
-        tested = [s for s in scores if s.file == file and s.measure == "accuracy" and "test" in s.place.words]
-        self.test = as_scores([score.number for score in tested], least=4 if unrounded else 0)[0] if tested else None
 
     @property
     def validation(self) -> list[Score]:
@@ -134,12 +135,18 @@ def remarks(found: Found) -> Iterator[str]:
 # --- scores that are far apart ---------------------------------------------------------------------------------------
 
 
+def apart(value: float, validation: list[Score], by: float) -> bool:
+    """Is it farther than this from the last epoch, the best one, and all between them?"""
+    ends = validation[-1].value, max(validation).value
+    return not min(ends) - by <= value <= max(ends) + by
+
+
 def two_scores(log: Log) -> Iterator[Finding]:
-    if log.test and log.validation and min(abs(log.test.value - score.value) for score in log.validation) > 0.05:
+    if log.test and log.validation and apart(log.test.value, log.validation, 0.05):
         best = max(log.validation)
         yield Finding(
             "validation far from test", CERTAIN, 2, log.file,
-            f"{log.name}: the test accuracy is {log.test}, and no epoch's validation accuracy is within 0.05 of it (the best is {best}).",
+            f"{log.name}: the test accuracy is {log.test}, but the validation accuracy ends at {log.validation[-1]}, and is {best} at best.",
             "Both sets are of one kind, so one of the scores was computed on other items, with other weights, or not in eval mode.",
             "Score the same weights on both sets with one function.", "Use one function, in eval mode, for both.",
         )  # fmt: skip
@@ -218,11 +225,10 @@ def lengths_and_log(found: Found) -> Iterator[Finding]:
             kept = [score for value, score in zip(values, scores, strict=True) if value in rows and value.place.length in TRAINED]
             if len(own) == 1 and len(kept) >= 2:
                 mean, last = sum(score.value for score in kept) / len(kept), own[0].validation
-                nearest = min(last, key=lambda score: abs(score.value - mean))
-                if abs(nearest.value - mean) > 0.1:
+                if apart(mean, last, 0.1):
                     yield Finding(
                         "far from the training log", CERTAIN, 1, file,
-                        f"{encoding}: at the trained lengths the accuracy is {printed(mean)} on average, but no validation accuracy in {own[0].file} is within 0.1 of it (it ends at {last[-1]}).",
+                        f"{encoding}: at the trained lengths the accuracy is {printed(mean)} on average, but the validation accuracy in {own[0].file} ends at {last[-1]}, and is {max(last)} at best.",
                         "The items are of one kind: other weights, other sets, or an evaluation in training mode.",
                         "Evaluate the saved weights on the validation set.", "Use one evaluation function, in eval mode, and sets drawn in one way.",
                     )  # fmt: skip

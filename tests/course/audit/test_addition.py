@@ -90,10 +90,10 @@ def test_importance_above_1_is_no_drop_of_an_accuracy(tmp_path):
 
 
 def test_accuracy_and_drop_must_add_up(tmp_path):
-    rows = {head: {"accuracy": 0.5, "drop": 0.4} for head in HEADS}
-    assert "numbers that do not add up" not in kinds(with_heads(tmp_path, {"baseline": 0.9, **rows}))
-    rows[HEADS[5]] = {"accuracy": 0.5, "drop": 0.3}
-    assert "numbers that do not add up" in kinds(with_heads(tmp_path / "wrong", {"baseline": 0.9, **rows}))
+    rows = {head: {"accuracy": 0.5005, "drop": 0.4} for head in HEADS}
+    assert "numbers that do not add up" not in kinds(with_heads(tmp_path, {"baseline": 0.9005, **rows}))
+    rows[HEADS[5]] = {"accuracy": 0.5005, "drop": 0.3}
+    assert "numbers that do not add up" in kinds(with_heads(tmp_path / "wrong", {"baseline": 0.9005, **rows}))
 
 
 def test_a_removal_without_effect_and_one_that_helps(tmp_path):
@@ -104,7 +104,7 @@ def test_a_removal_without_effect_and_one_that_helps(tmp_path):
 def test_a_single_item_and_few_items(tmp_path):
     ones = {"baseline": 1.0, **dict.fromkeys(HEADS, 1.0), HEADS[1]: 0.0}
     assert [finding.certainty for finding in findings(with_heads(tmp_path, ones), "few items")] == ["certain"]
-    few = {"baseline": 1.0, **{head: number / 16 for number, head in enumerate(HEADS[:16])}}
+    few = {"baseline": 1.0, "accuracy": {head: number / 16 for number, head in enumerate(HEADS[:16])}}
     assert findings(with_heads(tmp_path / "few", few), "few items")[0].certainty == "question"
 
 

@@ -18,8 +18,8 @@ def test_a_results_folder_by_itself_will_do(tmp_path):
 
 
 def test_what_cannot_be_read_is_named_with_the_place(tmp_path):
-    (finding,) = findings(write(tmp_path, problem1__log=log(), problem1__ablation='{"a": 1,,}'), "unreadable")
-    assert "line 1, column 9" in finding.says and finding.certainty == "certain"
+    (finding,) = findings(write(tmp_path, problem1__log=log(), problem1__ablation='{"a": [1,,}'), "unreadable")
+    assert "line 1, column 10" in finding.says and finding.certainty == "certain"
     (merge,) = findings(write(tmp_path / "merge", problem1__ablation='{\n"baseline": 0.9, =======\n"enc_L0_H0": 0.8}'), "damaged")
     assert "line 2" in merge.says and "merge" in merge.means and "2 values" in merge.means
 
