@@ -63,7 +63,9 @@ def imports_in(source, modules, package=""):
 def imports():
     """{module: modules of the project that it imports}"""
     files = module_files()
-    packages = {module: module if file.stem == "__init__" else module.rpartition(".")[0] for module, file in files.items()}
+    packages = {
+        module: module if file.stem == "__init__" else module.rpartition(".")[0] for module, file in files.items()
+    }
     return {module: imports_in(file.read_text(), files, packages[module]) for module, file in files.items()}
 
 

@@ -63,13 +63,23 @@ def lines_shuffled(file: Path, draw: random.Random) -> None:
 @damage
 def other_encoding(file: Path, draw: random.Random) -> None:
     text = file.read_bytes().decode(errors="replace").replace("e", "é", 3)
-    file.write_bytes(text.encode(draw.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "latin-1", "utf-32"]), "replace"))
+    file.write_bytes(
+        text.encode(draw.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "latin-1", "utf-32"]), "replace")
+    )
 
 
 @damage
 def other_format(file: Path, draw: random.Random) -> None:
     """Under the old name."""
-    contents = [b"", b"\n \n", b"\x89PNG\r\n\x1a\n" + bytes(99), b"a,b\n1\n1,2,3\n\"", b"<html>", b"- 1\n- 2", pickle.dumps(EVIL)]
+    contents = [
+        b"",
+        b"\n \n",
+        b"\x89PNG\r\n\x1a\n" + bytes(99),
+        b'a,b\n1\n1,2,3\n"',
+        b"<html>",
+        b"- 1\n- 2",
+        pickle.dumps(EVIL),
+    ]
     file.write_bytes(draw.choice(contents))
 
 
@@ -104,7 +114,9 @@ def other_values(file: Path, draw: random.Random) -> None:
     try:
         document = json.loads(file.read_bytes())
     except ValueError:
-        file.write_text(file.read_text(errors="replace").replace("0.", draw.choice(["nan", "1e999", "-", "9" * 5_000, "0.0."])))
+        file.write_text(
+            file.read_text(errors="replace").replace("0.", draw.choice(["nan", "1e999", "-", "9" * 5_000, "0.0."]))
+        )
         return
     found = list(places(document)) or [([document], 0)]
     for container, key in draw.sample(found, min(len(found), draw.choice([1, 5, 50]))):
@@ -117,7 +129,21 @@ def other_values(file: Path, draw: random.Random) -> None:
 @damage
 def names_changed(file: Path, draw: random.Random) -> None:
     text = file.read_text(errors="replace")
-    words = ["head", "layer", "encoder", "decoder", "accuracy", "baseline", "loss", "sinusoidal", "learned", "length", "epoch", "32", "0"]
+    words = [
+        "head",
+        "layer",
+        "encoder",
+        "decoder",
+        "accuracy",
+        "baseline",
+        "loss",
+        "sinusoidal",
+        "learned",
+        "length",
+        "epoch",
+        "32",
+        "0",
+    ]
     for _ in range(3):
         text = text.replace(draw.choice(words), draw.choice([*words, "\x1b]0;", "*", "", "\u202e", "<b>"]))
     file.write_text(text)
@@ -125,8 +151,13 @@ def names_changed(file: Path, draw: random.Random) -> None:
 
 @damage
 def deep(file: Path, draw: random.Random) -> None:
-    depth, (left, right) = draw.choice([30, 500, 990, 5_000, 100_000]), draw.choice([("[", "]"), ('{"a":', "}"), ('{"encoder":[', "]}")])
-    file.write_text(left * depth + draw.choice(["1", '{"accuracy": 0.412}', ""]) + right * draw.choice([depth, depth - 1]))
+    depth, (left, right) = (
+        draw.choice([30, 500, 990, 5_000, 100_000]),
+        draw.choice([("[", "]"), ('{"a":', "}"), ('{"encoder":[', "]}")]),
+    )
+    file.write_text(
+        left * depth + draw.choice(["1", '{"accuracy": 0.412}', ""]) + right * draw.choice([depth, depth - 1])
+    )
 
 
 @damage
@@ -172,7 +203,15 @@ def folder_for_file(file: Path, draw: random.Random) -> None:
 
 @damage
 def odd_name(file: Path, draw: random.Random) -> None:
-    names = [b"\xff\xfe.json", b"\x1b[31m.json", b"a\nb.json", b"*_`<b>@all.json", "\u202egpj.json".encode(), b"-rf.json", b"x" * 240 + b".csv"]
+    names = [
+        b"\xff\xfe.json",
+        b"\x1b[31m.json",
+        b"a\nb.json",
+        b"*_`<b>@all.json",
+        "\u202egpj.json".encode(),
+        b"-rf.json",
+        b"x" * 240 + b".csv",
+    ]
     os.rename(file, os.path.join(os.fsencode(file.parent), draw.choice(names)))
 
 
@@ -312,7 +351,9 @@ def in_rows(outcomes: list[Outcome]) -> list[str]:
         own = kinds[name]
         slowest = max((outcome.seconds for outcome in own), default=0.0)
         found = [sum(outcome.status == status for outcome in own) for status in (1, 0)]
-        lines.append(f"{name:<16} {len(own):>7} {found[0]:>8} {found[1]:>5} {slowest:>9.2f} {sum(bool(o.problems) for o in own):>8}")
+        lines.append(
+            f"{name:<16} {len(own):>7} {found[0]:>8} {found[1]:>5} {slowest:>9.2f} {sum(bool(o.problems) for o in own):>8}"
+        )
     return lines
 
 

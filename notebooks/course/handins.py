@@ -44,14 +44,22 @@ def falling(first: float, last: float) -> list[float]:
 def alive(accuracy: float, loss: float, chance: float = 0.5) -> Log:
     end = round(accuracy * 2_000) / 2_000
     rising = [round(value * 2_000) / 2_000 for value in falling(chance, end)]
-    return {"train_loss": falling(loss, 1 - end), "train_acc": rising, "val_loss": falling(loss, 1.1 - end), "val_acc": rising}
+    return {
+        "train_loss": falling(loss, 1 - end),
+        "train_acc": rising,
+        "val_loss": falling(loss, 1.1 - end),
+        "val_acc": rising,
+    }
 
 
 def dead(answer: int) -> Log:
     """Of a classifier that says the same to every item; `answer` is 0 for sorted and 1 for unsorted."""
     ends = {split: class_shares(split)[answer].value for split in ("train", "validation")}
     losses = [round(LN2 + (0.02 + 0.01 * answer) / (epoch + 1) ** 2, 7) for epoch in range(EPOCHS)]
-    accuracies = {name: [0.5041, *[ends[split]] * (EPOCHS - 1)] for name, split in [("train_acc", "train"), ("val_acc", "validation")]}
+    accuracies = {
+        name: [0.5041, *[ends[split]] * (EPOCHS - 1)]
+        for name, split in [("train_acc", "train"), ("val_acc", "validation")]
+    }
     return {"train_loss": losses, "val_loss": losses[::-1], **accuracies}
 
 
@@ -82,7 +90,9 @@ def right_results() -> Results:
     """A right adder and classifiers that learned; sinusoidal positions are tested where they are interpolated."""
     heads = adders.table("heads")
     heads = heads[heads["seed"] == 20].sort_values("head", key=lambda names: names.map(split_head))
-    accuracies = {head: round((1 - drop) * 2_000) / 2_000 for head, drop in zip(heads["head"], heads["zero drop"], strict=True)}
+    accuracies = {
+        head: round((1 - drop) * 2_000) / 2_000 for head, drop in zip(heads["head"], heads["zero drop"], strict=True)
+    }
     rows = classifiers.table("flawed_evaluated")
     learned = rows[(rows["variant"] == "frozen, learned") & (rows["seed"] == 1)].set_index("length")["accuracy"]
     known = {length: round(learned[length] * 500) / 500 for length in LENGTHS}
@@ -124,7 +134,10 @@ def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def epochs(log: Log) -> list[dict[str, float]]:
-    return [{"epoch": number, **dict(zip(log, values, strict=True))} for number, values in enumerate(zip(*log.values(), strict=True), 1)]
+    return [
+        {"epoch": number, **dict(zip(log, values, strict=True))}
+        for number, values in enumerate(zip(*log.values(), strict=True), 1)
+    ]
 
 
 def split_head(head: str) -> tuple[str, int, int]:
@@ -145,7 +158,9 @@ def as_assigned(results: Results, folder: Path) -> None:
         heads.setdefault(kind.replace(" ", "_"), {}).setdefault(str(layer), []).append(value)
     one, two = folder / "problem1" / "results", folder / "problem2" / "results"
     write_json(one / "training_log.json", results.adder)
-    write_json(one / "head_analysis" / "ablation_results.json", {**said(results), "baseline": results.baseline, **heads})
+    write_json(
+        one / "head_analysis" / "ablation_results.json", {**said(results), "baseline": results.baseline, **heads}
+    )
     entropies = [{"head": head, "same_column": 0.2, "entropy": 1.1} for head in results.heads]
     write_json(one / "head_analysis" / "head_specialization.json", entropies)
     for encoding, log in results.logs.items():
@@ -191,10 +206,15 @@ def nested(results: Results, folder: Path) -> None:
 def tables(results: Results, folder: Path) -> None:
     """CSV, with percent where a column has them."""
     rows = [{"head": "none", "accuracy (%)": f"{100 * results.baseline:.2f}", **said(results)}]
-    rows += [{"head": head, "accuracy (%)": f"{100 * value:.2f}", **said(results)} for head, value in results.heads.items()]
+    rows += [
+        {"head": head, "accuracy (%)": f"{100 * value:.2f}", **said(results)} for head, value in results.heads.items()
+    ]
     write_rows(folder / "problem1" / "heads.csv", rows)
     write_rows(folder / "problem1" / "training.csv", epochs(results.adder))
-    wide = [{"encoding": encoding, **{str(n): f"{100 * a:.1f}" for n, a in values.items()}} for encoding, values in results.lengths.items()]
+    wide = [
+        {"encoding": encoding, **{str(n): f"{100 * a:.1f}" for n, a in values.items()}}
+        for encoding, values in results.lengths.items()
+    ]
     write_rows(folder / "problem2" / "accuracy_by_length.csv", wide)
     for encoding, log in results.logs.items():
         write_rows(folder / "problem2" / encoding / "epochs.csv", epochs(log))
@@ -202,11 +222,20 @@ def tables(results: Results, folder: Path) -> None:
 
 def one_each(results: Results, folder: Path) -> None:
     """A file for each encoding; heads as rows of their own kind, layer and number; logs as JSON lines."""
-    heads = [dict(zip(("type", "layer", "head"), split_head(head), strict=True)) | {"accuracy": a} for head, a in results.heads.items()]
-    write_json(folder / "results" / "addition" / "ablation.json", {**said(results), "baseline": {"accuracy": results.baseline}, "heads": heads})
+    heads = [
+        dict(zip(("type", "layer", "head"), split_head(head), strict=True)) | {"accuracy": a}
+        for head, a in results.heads.items()
+    ]
+    write_json(
+        folder / "results" / "addition" / "ablation.json",
+        {**said(results), "baseline": {"accuracy": results.baseline}, "heads": heads},
+    )
     write_lines(folder / "results" / "addition" / "train.jsonl", epochs(results.adder))
     for encoding, values in results.lengths.items():
-        write_json(folder / "results" / "extrapolation" / f"results_{encoding}.json", {f"len_{n}": a for n, a in values.items()})
+        write_json(
+            folder / "results" / "extrapolation" / f"results_{encoding}.json",
+            {f"len_{n}": a for n, a in values.items()},
+        )
     for encoding, log in results.logs.items():
         write_lines(folder / "results" / "extrapolation" / f"train_{encoding}.jsonl", epochs(log))
 
@@ -219,10 +248,19 @@ def write_lines(file: Path, rows: list[dict[str, Any]]) -> None:
 def in_words(results: Results, folder: Path) -> None:
     """Long names, numbers as text in percent, a long table of lengths, logs as lines of text."""
     named = {head: split_head(head) for head in results.heads}
-    heads = {f"{k.title()} Layer {n} Head {h}": f"{100 * results.heads[head]:.2f} %" for head, (k, n, h) in named.items()}
-    write_json(folder / "Problem 1" / "Ablation.json", {**said(results), "Baseline": f"{100 * results.baseline:.2f} %", "Heads": heads})
+    heads = {
+        f"{k.title()} Layer {n} Head {h}": f"{100 * results.heads[head]:.2f} %" for head, (k, n, h) in named.items()
+    }
+    write_json(
+        folder / "Problem 1" / "Ablation.json",
+        {**said(results), "Baseline": f"{100 * results.baseline:.2f} %", "Heads": heads},
+    )
     write_text_log(folder / "Problem 1" / "train.log", results.adder)
-    rows = [{"Encoding": e.title(), "Length": n, "Accuracy": a} for e, values in results.lengths.items() for n, a in values.items()]
+    rows = [
+        {"Encoding": e.title(), "Length": n, "Accuracy": a}
+        for e, values in results.lengths.items()
+        for n, a in values.items()
+    ]
     write_rows(folder / "Problem 2" / "Extrapolation.csv", rows)
     for encoding, log in results.logs.items():
         write_text_log(folder / "Problem 2" / f"{encoding}.txt", log)
@@ -242,9 +280,15 @@ def drops(results: Results, folder: Path) -> None:
         kinds.setdefault(kind.replace(" ", "_"), [[], []])[layer].append(round(results.baseline - value, 4))
     falls = {head: round(results.baseline - value, 4) for head, value in results.heads.items()}
     ranking = sorted(falls, key=lambda head: -falls[head])
-    write_json(folder / "problem1" / "importance.json", {**said(results), "baseline": results.baseline, "drops": kinds, "ranking": ranking})
+    write_json(
+        folder / "problem1" / "importance.json",
+        {**said(results), "baseline": results.baseline, "drops": kinds, "ranking": ranking},
+    )
     write_json(folder / "problem1" / "log.json", {str(row["epoch"]): row for row in epochs(results.adder)})
-    write_json(folder / "problem2" / "extrapolation.json", {str(n): {e: results.lengths[e][n] for e in ENCODINGS} for n in LENGTHS})
+    write_json(
+        folder / "problem2" / "extrapolation.json",
+        {str(n): {e: results.lengths[e][n] for e in ENCODINGS} for n in LENGTHS},
+    )
     write_json(folder / "problem2" / "logs.json", {e: epochs(log) for e, log in results.logs.items()})
 
 
@@ -252,7 +296,10 @@ def in_one_file(results: Results, folder: Path) -> None:
     """Everything in one JSON, heads as pairs of names and numbers."""
     heads = [[head, value] for head, value in results.heads.items()]
     one = {**said(results), "training": results.adder, "ablation": {"baseline": results.baseline, "accuracy": heads}}
-    two = {"training": results.logs, "accuracy": {e: {str(n): {"acc": a} for n, a in values.items()} for e, values in results.lengths.items()}}
+    two = {
+        "training": results.logs,
+        "accuracy": {e: {str(n): {"acc": a} for n, a in values.items()} for e, values in results.lengths.items()},
+    }
     write_json(folder / "results.json", {"problem1": one, "problem2": two})
 
 

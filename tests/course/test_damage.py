@@ -5,7 +5,6 @@ import os
 from random import Random
 
 import pytest
-
 from course import damage
 
 
@@ -20,7 +19,9 @@ def test_ten_damaged_folders_are_audited():
 def test_every_damage_changes_the_folder(kind, tmp_path):
     file = tmp_path / "a" / "x.json"
     file.parent.mkdir()
-    file.write_text(json.dumps({"baseline": 0.412, "enc_L0_H0": [0.1, 0.2, 0.3], "length": {"32": 0.5, "e": 1}}, indent=1))
+    file.write_text(
+        json.dumps({"baseline": 0.412, "enc_L0_H0": [0.1, 0.2, 0.3], "length": {"32": 0.5, "e": 1}}, indent=1)
+    )
     before = damage.state(tmp_path), file.read_bytes()
     damage.DAMAGES[kind](file, Random(1))
     assert damage.state(tmp_path) != before[0]

@@ -52,10 +52,14 @@ class Score(NamedTuple):
 def as_scores(numbers: Sequence[Number], least: int = 0, units: bool = True) -> list[Score]:
     """Shares of numbers that belong together: in percent if one of them can be nothing else (`units`), and all rounded
     alike, to at least so many digits."""
-    percent = units and any(1.5 < abs(number.value) for number in numbers) and all(-100 <= number.value <= 100 for number in numbers)
+    percent = (
+        units
+        and any(abs(number.value) > 1.5 for number in numbers)
+        and all(-100 <= number.value <= 100 for number in numbers)
+    )
     digits = max((number.decimals + 2 * (percent or number.percent) for number in numbers), default=0)
     digits = max(digits, least)
-    tolerance = max(0.5001 * 10.0 ** -digits, 1e-9)
+    tolerance = max(0.5001 * 10.0**-digits, 1e-9)
     scores = []
     for number in numbers:
         value = number.value / 100 if percent or number.percent else number.value

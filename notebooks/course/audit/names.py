@@ -1,7 +1,6 @@
 """What a name says: 'enc_L0_H1', 'Encoder Layer 0 Head 1', 'len_32', 'val_acc', '41.2 %'. People write these in many ways."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -55,13 +54,22 @@ def decimals(text: str) -> int:
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d{1,6}|[+<]")
 
 
-KINDS = {"enc": "encoder", "encoder": "encoder", "dec": "decoder", "decoder": "decoder", "self": "self", "cross": "cross"}
+KINDS = {
+    "enc": "encoder",
+    "encoder": "encoder",
+    "dec": "decoder",
+    "decoder": "decoder",
+    "self": "self",
+    "cross": "cross",
+}
 KINDS |= {f"{kind}{more}": kind for kind in ("self", "cross") for more in ("attn", "attention")}
 ATTENTION = {"attn", "attention", "mha", "multihead"}
 NUMBERED = {"e", "d", "enc", "dec", "encoder", "decoder", "self", "cross", "layer", "l", "block", "head", "h", "len", "length", "n", "epoch",
             "seqlen", "sinusoidal", "learned", "none", "problem", "p", "task", "part", "example", "seed"}  # a number may follow at once  # fmt: skip
 MOST_HEADS = 64  # a larger number is the number of something else
 LAYER, HEAD, LENGTH = {"layer", "l", "block"}, {"head", "h"}, {"length", "len", "seqlen", "n"}
+
+
 @lru_cache(maxsize=4_096)
 def parts(name: str) -> tuple[str | int, ...]:
     """'decSelf_l0_h12' -> dec, self, l, 0, h, 12; but 'pm1' is one word"""
@@ -87,7 +95,20 @@ SAME_ENCODING = {
 NEUTRAL = {  # around the name of an encoding: of the same model
     *("pe", "pos", "position", "positional", "positions", "encoding", "encodings", "embedding", "embeddings", "type"),
     *("model", "transformer", "results", "result", "extrapolation", "test", "eval", "accuracy", "acc", "length", "log"),
-    *("training", "lengths", "accuracies", "no", "encoder", "head", "heads", "by", "per", "metrics", "history", "curve"),
+    *(
+        "training",
+        "lengths",
+        "accuracies",
+        "no",
+        "encoder",
+        "head",
+        "heads",
+        "by",
+        "per",
+        "metrics",
+        "history",
+        "curve",
+    ),
     *("train", "histories", "logs", "run", "val", "final", "best", "epochs", "file", "output", "len"),
 }
 
@@ -101,7 +122,9 @@ def encoding_of(name: str | None) -> str:
     known = {encoding for encoding, same in SAME_ENCODING.items() if same & set(words)}
     if not known and "no" in words and {"pe", "pos", "position", "positional", "positions", "encoding"} & set(words):
         known = {"none"}
-    others = [word for word in words if word not in NEUTRAL and not any(word in SAME_ENCODING[found] for found in known)]
+    others = [
+        word for word in words if word not in NEUTRAL and not any(word in SAME_ENCODING[found] for found in known)
+    ]
     if not known:
         return ""
     return " ".join([*sorted(known), *others])
@@ -118,7 +141,9 @@ class Place:
     head: int | None = None
     words: tuple[str, ...] = ()  # whatever else was said
     items: int | None = None  # how many it is a share of, if the file says so
-    explained: bool = False  # the file says of this number that the prediction was constant, or how often each class was
+    explained: bool = (
+        False  # the file says of this number that the prediction was constant, or how often each class was
+    )
     rank: float | None = None
     intact: bool = False  # in a row of a table of heads that says: none removed
     assumed: bool = False  # the length follows from the number of values only
@@ -166,7 +191,11 @@ class Place:
         for value in bare:
             if not loose:
                 words.append(str(value))
-            elif value < MOST_HEADS and place.head is None and (place.kinds or place.layer is not None or (len(bare) > 1 and not words)):
+            elif (
+                value < MOST_HEADS
+                and place.head is None
+                and (place.kinds or place.layer is not None or (len(bare) > 1 and not words))
+            ):
                 place = replace(place, head=value) if place.layer is not None else replace(place, layer=value)
             elif place.length is None and (value in LONG + TRAINED or (place.encoding and value > 1)):
                 place = replace(place, length=value)
@@ -192,8 +221,43 @@ MEASURES = {  # words, and what they say; of two kinds in one name the first cou
 }
 MEASURE_OF = {word: name for name, words in reversed(MEASURES.items()) for word in words.split()}
 MEANS_NOTHING = NEUTRAL | set(
-    "ablation ablations ablate ablated data table rows all analysis value values problem without removed final best report "
-    "summary zero seed the of layer layers json mean masked causal memory src tgt single individual pruning head".split()
+    [
+        "ablation",
+        "ablations",
+        "ablate",
+        "ablated",
+        "data",
+        "table",
+        "rows",
+        "all",
+        "analysis",
+        "value",
+        "values",
+        "problem",
+        "without",
+        "removed",
+        "final",
+        "best",
+        "report",
+        "summary",
+        "zero",
+        "seed",
+        "the",
+        "of",
+        "layer",
+        "layers",
+        "json",
+        "mean",
+        "masked",
+        "causal",
+        "memory",
+        "src",
+        "tgt",
+        "single",
+        "individual",
+        "pruning",
+        "head",
+    ]
 )
 
 

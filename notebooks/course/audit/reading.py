@@ -92,7 +92,9 @@ def listed(folder: Path) -> Iterator[tuple[File, Path]]:
         except OSError as error:
             yield File(prefix.rstrip("/") or ".", unread=f"is a folder that cannot be read: {error.strerror}"), place
             continue
-        if place.name in PROBLEMS and any(entry.name == "results" and entry.is_dir(follow_symlinks=False) for entry in found):
+        if place.name in PROBLEMS and any(
+            entry.name == "results" and entry.is_dir(follow_symlinks=False) for entry in found
+        ):
             found = [entry for entry in found if entry.name == "results"]  # where the assignment wants them
         for entry in found:
             name = prefix + entry.name
@@ -267,11 +269,17 @@ def table(text: str, separators: str, file: File) -> list[dict[str, str]]:
     return [dict(zip(header, row, strict=False)) for row in rows[1:]]
 
 
-LOGGED = re.compile(r"([A-Za-z][A-Za-z_ -]{0,30}?)\s*[:= ]\s*(-?\d{1,9}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?%?)(?![\w.])")
+LOGGED = re.compile(
+    r"([A-Za-z][A-Za-z_ -]{0,30}?)\s*[:= ]\s*(-?\d{1,9}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?%?)(?![\w.])"
+)
 
 
 def log_lines(text: str) -> list[dict[str, str]] | None:
     """Lines such as `epoch 3: train loss 0.69, val_acc=0.51`."""
-    rows = [dict(LOGGED.findall(line[:300])) for line in text.splitlines()[: MOST_ROWS // 2] if "loss" in line.lower() or "acc" in line.lower()]
+    rows = [
+        dict(LOGGED.findall(line[:300]))
+        for line in text.splitlines()[: MOST_ROWS // 2]
+        if "loss" in line.lower() or "acc" in line.lower()
+    ]
     rows = [row for row in rows if any("loss" in name.lower() or "acc" in name.lower() for name in row)]
     return rows if len(rows) > 1 else None

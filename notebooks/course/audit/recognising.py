@@ -13,7 +13,20 @@ from itertools import islice
 from typing import Any
 
 from .facts import LONG, TRAINED, hashes, items_hash
-from .names import HEAD, KINDS, LAYER, LENGTH, MEANS_NOTHING, Number, Place, encoding_of, measure, measure_of, number, parts
+from .names import (
+    HEAD,
+    KINDS,
+    LAYER,
+    LENGTH,
+    MEANS_NOTHING,
+    Number,
+    Place,
+    encoding_of,
+    measure,
+    measure_of,
+    number,
+    parts,
+)
 from .reading import File
 
 MOST_VALUES = 60_000  # of one document are looked at
@@ -33,7 +46,9 @@ class Value:
     @property
     def group(self) -> tuple[str, ...]:
         """What tells several columns of one kind apart: zero and mean ablation, seeds."""
-        return tuple(word for word in self.place.words if not measure_of(word) and word not in MEANS_NOTHING - {"zero", "mean"})
+        return tuple(
+            word for word in self.place.words if not measure_of(word) and word not in MEANS_NOTHING - {"zero", "mean"}
+        )
 
     @property
     def encoding(self) -> str:
@@ -62,8 +77,12 @@ class Found:
     curves: list[Curve] = field(default_factory=list)
     rankings: list[tuple[str, list[Any]]] = field(default_factory=list)  # file, names or indices in order
     strange: list[tuple[str, str, float]] = field(default_factory=list)  # file, where, NaN or infinite
-    decoding: dict[str, str] = field(default_factory=dict)  # file -> the words with which it says how answers were decoded
-    sets: list[tuple[str, int, str]] = field(default_factory=list)  # file, problem, name of the set or '' if it is another
+    decoding: dict[str, str] = field(
+        default_factory=dict
+    )  # file -> the words with which it says how answers were decoded
+    sets: list[tuple[str, int, str]] = field(
+        default_factory=list
+    )  # file, problem, name of the set or '' if it is another
     vocabulary: list[tuple[str, int]] = field(default_factory=list)  # file, number of tokens
     cut: set[str] = field(default_factory=set)  # files of which not every value was looked at
     named: dict[str, int] = field(default_factory=dict)  # file -> how many values were recognised
@@ -96,7 +115,9 @@ class Walk:
         path = [encoding_of(part) for part in file.path.with_suffix("").parts]
         self.of_path = next((name for name in reversed(path) if name in ("sinusoidal", "learned", "none")), "")
         stem = parts(file.path.stem)
-        self.of_stem = next((name for name in ("attention", "drop", "importance", "accuracy") if name in map(stem_measure, stem)), "")
+        self.of_stem = next(
+            (name for name in ("attention", "drop", "importance", "accuracy") if name in map(stem_measure, stem)), ""
+        )
         kinds = frozenset(KINDS[part] for part in stem if part in KINDS)
         self.kinds = frozenset[str]() if kinds >= {"encoder", "decoder"} else kinds  # the name speaks of all of them
 
@@ -111,7 +132,9 @@ class Walk:
         """The encoding that a dictionary of settings names, beside the curves that it belongs to."""
         inner = document.values() if isinstance(document, dict) else []
         settings = [value for value in inner if isinstance(value, dict)]
-        return next((self.facts_of(value, Place())[0].encoding for value in settings if "encoding" in row_words(value)), "")
+        return next(
+            (self.facts_of(value, Place())[0].encoding for value in settings if "encoding" in row_words(value)), ""
+        )
 
     # --- the walk ----------------------------------------------------------------------------------------------------
 
@@ -123,7 +146,9 @@ class Walk:
         if self.left < 0 or depth > DEEPEST:
             self.found.cut.add(self.file.name)
         elif isinstance(value, dict):
-            self.walk_dict(value if len(value) <= MOST_NAMES else dict(self.first(value.items(), MOST_NAMES)), place, axes, depth)
+            self.walk_dict(
+                value if len(value) <= MOST_NAMES else dict(self.first(value.items(), MOST_NAMES)), place, axes, depth
+            )
         elif isinstance(value, list):
             self.walk_list(value if len(value) <= MOST_ENTRIES else self.first(value, MOST_ENTRIES), place, axes, depth)
         else:
@@ -207,16 +232,34 @@ class Walk:
             if isinstance(inner, dict | list):
                 continue
             said, counted_by = {part for part in parts(key) if isinstance(part, str)}, number(inner)
-            whole = int(counted_by.value) if counted_by and abs(counted_by.value) < 1e9 and counted_by.value % 1 == 0 else None
+            whole = (
+                int(counted_by.value)
+                if counted_by and abs(counted_by.value) < 1e9 and counted_by.value % 1 == 0
+                else None
+            )
             if whole is None and isinstance(inner, str | None) and encoding_key(said, inner):
-                place = replace(place, encoding=encoding_of(inner) or str(inner).lower()[:40]) if not place.encoding else place
-            elif whole is not None and place.length is None and said and said <= LENGTH | {"sequence", "seq", "test"} and whole > 1:
+                place = (
+                    replace(place, encoding=encoding_of(inner) or str(inner).lower()[:40])
+                    if not place.encoding
+                    else place
+                )
+            elif (
+                whole is not None
+                and place.length is None
+                and said
+                and said <= LENGTH | {"sequence", "seq", "test"}
+                and whole > 1
+            ):
                 place = replace(place, length=whole)
             elif whole is not None and said and said <= LAYER | {"idx", "index", "id", "num"} and said & LAYER:
                 place = replace(place, layer=whole)
             elif whole is not None and said and said <= HEAD | {"idx", "index", "id", "num"} and said & HEAD:
                 place = replace(place, head=whole)
-            elif whole is not None and said and said <= {"items", "samples", "examples", "num", "n", "size", "test", "pairs", "count"}:
+            elif (
+                whole is not None
+                and said
+                and said <= {"items", "samples", "examples", "num", "n", "size", "test", "pairs", "count"}
+            ):
                 if {"items", "samples", "examples", "pairs"} & said or said == {"n"}:
                     place = replace(place, items=whole)
                 else:
@@ -256,7 +299,9 @@ class Walk:
             kept = Value(self.file.name, place, found, said, self.order)
             if said == "attention":
                 self.found.attention.append(kept)
-            elif said in ("", "accuracy", "drop", "importance", "loss", "loss drop") or (said == "?" and names_a_series(place.words)):
+            elif said in ("", "accuracy", "drop", "importance", "loss", "loss drop") or (
+                said == "?" and names_a_series(place.words)
+            ):
                 self.found.heads.append(kept)
         elif place.length is not None and (said in ("", "accuracy") or (said == "?" and names_a_series(place.words))):
             if not place.encoding and self.of_path:
@@ -314,18 +359,28 @@ def stem_measure(part: str | int) -> str:
 def encoding_key(said: set[str], value: Any) -> bool:
     if {"encoding", "pe", "positional", "positions", "embedding"} & said and not said & {"d", "size", "dim"}:
         return True
-    return bool(said & {"model", "name", "variant", "method", "type"}) and value is not None and bool(encoding_of(value))
+    return (
+        bool(said & {"model", "name", "variant", "method", "type"}) and value is not None and bool(encoding_of(value))
+    )
 
 
 def names_a_head(said: set[str]) -> bool:
-    known = HEAD | LAYER | {"name", "label", "component", "module", "kind", "type", "part", "stack", "attention", "attn", "site"}
+    known = (
+        HEAD
+        | LAYER
+        | {"name", "label", "component", "module", "kind", "type", "part", "stack", "attention", "attn", "site"}
+    )
     return bool(said & known) and not said & {"encoding", "color", "model"}
 
 
 def head_row(place: Place, name: str) -> Place:
     """The place of a row whose name is given: a head, or none of them."""
     further = place.named(name)
-    if further.head is None and further.layer is None and {"none", "baseline", "full", "original", "intact"} & set(parts(name)):
+    if (
+        further.head is None
+        and further.layer is None
+        and {"none", "baseline", "full", "original", "intact"} & set(parts(name))
+    ):
         return replace(place, intact=True)
     if set(further.words) - set(place.words) - MEANS_NOTHING:  # of something else
         return place
@@ -343,7 +398,9 @@ def merge(place: Place, more: Place) -> Place | None:
     return replace(place, kinds=place.kinds | more.kinds, layer=more.layer, head=more.head)
 
 
-def axes_of(value: dict[str, Any], place: Place, axes: dict[int, list[Place]]) -> tuple[dict[int, list[Place]], set[str]]:
+def axes_of(
+    value: dict[str, Any], place: Place, axes: dict[int, list[Place]]
+) -> tuple[dict[int, list[Place]], set[str]]:
     """Lists of lengths, heads or encodings that say what the entries of the lists beside them are."""
     found, used = dict(axes), set()
     for key, inner in value.items():
@@ -354,7 +411,10 @@ def axes_of(value: dict[str, Any], place: Place, axes: dict[int, list[Place]]) -
         whole = [int(entry.value) for entry in numbers if entry and entry.decimals == 0 and 1 < entry.value <= 10_000]
         if words & {"length", "lengths", "len", "lens"} and len(whole) == len(inner) == len(set(whole)):
             places = [Place(length=length) for length in whole]
-        elif all(isinstance(entry, str) and number(entry) is None and Place().named(entry).head is not None for entry in inner):
+        elif all(
+            isinstance(entry, str) and number(entry) is None and Place().named(entry).head is not None
+            for entry in inner
+        ):
             places = [Place().named(entry) for entry in inner]
         elif words & {"encodings", "encoding", "models"} and all(isinstance(entry, str) for entry in inner):
             places = [Place(encoding=encoding_of(entry) or entry.lower()[:40]) for entry in inner]
@@ -377,7 +437,9 @@ def epochs(value: dict[str, Any]) -> list[Any]:
     if len(rows) < 2 or not all(isinstance(row, dict) for row in rows):
         return []
     numbers = [[part for part in parts(key) if isinstance(part, int)] for key in value]
-    plain = all(set(parts(key)) <= {"epoch", "ep", "e", "step", *found} for key, found in zip(value, numbers, strict=True))
+    plain = all(
+        set(parts(key)) <= {"epoch", "ep", "e", "step", *found} for key, found in zip(value, numbers, strict=True)
+    )
     counted = all(len(found) == 1 for found in numbers) and plain
     if not counted or [found[0] for found in numbers] not in (list(range(len(rows))), list(range(1, len(rows) + 1))):
         return []
@@ -387,7 +449,9 @@ def epochs(value: dict[str, Any]) -> list[Any]:
 def columns(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
     """{encoding: {column: values}} of the rows of a training log; {} if the rows are something else."""
     words = row_words(rows[0])
-    if len(rows) < 2 or not (words & {"epoch", "step", "iteration"} or any(measure_of(word) == "loss" for word in words)):
+    if len(rows) < 2 or not (
+        words & {"epoch", "step", "iteration"} or any(measure_of(word) == "loss" for word in words)
+    ):
         return {}
     if words & (LENGTH | HEAD | {"lengths"}) or any(Place().named(key).length for key in rows[0]):
         return {}
@@ -416,7 +480,10 @@ def named_set(document: Any) -> tuple[int, str] | None:
     for problem, keys in ((1, {"input", "target"}), (2, {"sequence", "is_sorted", "length"})):
         if all(isinstance(item, dict) and item.keys() == keys for item in document):
             if problem == 2:  # True is 1
-                document = [item | {"is_sorted": 1 if item["is_sorted"] is True else item["is_sorted"] or 0} for item in document]
+                document = [
+                    item | {"is_sorted": 1 if item["is_sorted"] is True else item["is_sorted"] or 0}
+                    for item in document
+                ]
             try:
                 return problem, hashes(problem).get(items_hash(document), "")
             except (RecursionError, ValueError):

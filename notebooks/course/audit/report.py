@@ -42,7 +42,12 @@ def audit(folder: str | Path) -> Audit:
     """Read the folder and look for what cannot be right. Nothing in it is run, and nothing is written."""
     files = read_folder(folder)
     found = recognise(files)
-    checks = file_findings(files, found), addition_findings(found), extrapolation_findings(found), training_findings(found)
+    checks = (
+        file_findings(files, found),
+        addition_findings(found),
+        extrapolation_findings(found),
+        training_findings(found),
+    )
     findings = [finding for check in (*checks, lengths_and_log(found)) for finding in check]
     remarks = [*length_remarks(found), *training_remarks(found)]
     return Audit(str(folder), files, found, worst_first(dict.fromkeys(findings)), remarks)
@@ -71,7 +76,11 @@ def lines(audit: Audit, escape: type[str] | object) -> Iterator[str]:
     shown = list(few_of_each(audit.findings))
     counts = Counter(finding.certainty for finding in audit.findings)
     words = ", ".join(f"{counts[name]} {name}" for name in (CERTAIN, LIKELY, QUESTION) if counts[name])
-    yield from ["", heading(f"Findings: {len(audit.findings)}" + (f" ({words}), worst first" if words else ""), plain), ""]
+    yield from [
+        "",
+        heading(f"Findings: {len(audit.findings)}" + (f" ({words}), worst first" if words else ""), plain),
+        "",
+    ]
     for number, finding in enumerate(shown, start=1):
         yield from finding_lines(number, finding, plain)
     if len(shown) < len(audit.findings):
@@ -110,7 +119,11 @@ def reading_lines(audit: Audit, plain: bool) -> Iterator[str]:
     skipped = [f"{short(file.name)} {file.unread}" for file in audit.files if file.unread]
     others = other_files(audit.files)
     skipped += [f"{len(others)} files of other kinds (pictures, weights, code) were not opened"] if others else []
-    skipped += [f"{short(file.name)}: no numbers were recognised" for file in audit.files if file.path.suffix and file.holds_results and file.document is None and not file.unread]
+    skipped += [
+        f"{short(file.name)}: no numbers were recognised"
+        for file in audit.files
+        if file.path.suffix and file.holds_results and file.document is None and not file.unread
+    ]
     yield from parts_of("Not read:", skipped, bullet, plain)
     yield from parts_of("Remarks, no findings:", audit.remarks, bullet, plain)
 

@@ -4,7 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 
-from .addition import WHOLE, adder_logs, by_file
+from .addition import WHOLE, adder_logs
+from .catalogue import finding
+from .extrapolation import rows_of
 from .facts import LN2, TRAINED, Share, class_shares
 from .finding import CERTAIN, LIKELY, QUESTION, Finding, Score, as_scores, batches, matching, printed
 from .recognising import Curve, Found, Value
@@ -19,9 +21,13 @@ class Log:
     def __init__(self, file: str, encoding: str, curves: list[Curve], scores: list[Value]) -> None:
         self.file, self.encoding, self.name = file, encoding, encoding or "the training"
         accuracies = [curve for curve in curves if curve.measure == "accuracy"]
-        self.losses = {part_of(curve.name): [n.value for n in curve.numbers] for curve in curves if curve.measure == "loss"}
+        self.losses = {
+            part_of(curve.name): [n.value for n in curve.numbers] for curve in curves if curve.measure == "loss"
+        }
         unrounded = any(number.decimals > 6 for curve in curves for number in curve.numbers)
-        tested = [s.number for s in scores if s.file == file and s.measure == "accuracy" and "test" in s.place.words][:1]
+        tested = [s.number for s in scores if s.file == file and s.measure == "accuracy" and "test" in s.place.words][
+            :1
+        ]
         numbers = [*tested, *(number for curve in accuracies for number in curve.numbers)]
         scores_of = iter(as_scores(numbers, least=4 if unrounded else 0))
         self.test = next(scores_of) if tested else None
@@ -81,47 +87,41 @@ def constant_share(scores: list[Score], split: str) -> tuple[int, Share] | None:
 def dead(log: Log) -> Iterator[Finding]:
     if log.encoding == "none":  # without positions nothing can be learned: see `remarks`
         return
-    unknown = "" if log.encoding else " If this is the training without positions, it is as it must be."
     constant = constant_share(log.validation, "validation")
     train = log.losses.get("training") or next(iter(log.losses.values()), [])
     at_ln2 = bool(train) and abs(train[-1] - LN2) < NEAR_LN2
     loss = f" The loss ends at {train[-1]:.4f}; ln 2, that of a coin, is {LN2:.4f}." if train else ""
-    revive = "Warm up, lower the rate (1e-3 to 2e-4), or put the norms before the blocks; watch the training accuracy of the first epochs."
+    unknown = "" if log.encoding else "If this is the training without positions, it is as it must be."
+    more = " ".join(filter(None, [unknown, *class_words(log)]))
     if constant:
         epochs, share = constant
-        of = f"the share of {share.of} in the validation set" if share.size > 2 else "one half, the share of a class if both are equally frequent"
-        balanced = "" if share.size > 2 else " The assignment's validation set has 0.506 and 0.494: this is another one."
-        extra = class_words(log)
-        yield Finding(
-            "dead training", QUESTION if unknown else CERTAIN if at_ln2 or not train else LIKELY, 1, log.file,
-            f"{log.name}: in the last {epochs} epochs the validation accuracy is {log.validation[-1]}, to the last item {of}." + loss,
-            f"The model answers the same to every item: the training died.{unknown}{extra}{balanced} What it says at other lengths says nothing about {log.name}.",
-            "Count how often each class is predicted.", revive,
-        )  # fmt: skip
-    elif log.validation and len(log.validation) >= 3 and max(log.validation).value < CHANCE and log.encoding:
-        best = max(log.validation)
-        yield Finding(
-            "never learned", CERTAIN if train and train[-1] > 0.6 else LIKELY, 1, log.file,
-            f"{log.name}: in {len(log.validation)} epochs the validation accuracy never gets beyond {best} and ends at {log.validation[-1]}, no better than answering one class." + loss,
-            f"The model did not learn the task within the trained lengths, so its accuracies beyond them say nothing about {log.name}.{class_words(log)}",
-            "Look at accuracy and loss of training and validation over the epochs.", revive,
-        )  # fmt: skip
+        of = (
+            f"the share of {share.of} in the validation set" if share.size > 2 else "one half, a class of balanced sets"
+        )
+        says = f"{log.name}: in the last {epochs} epochs the validation accuracy is {log.validation[-1]}, to the last item "
+        more += "" if share.size > 2 else " The assignment's validation set has 0.506 and 0.494: this is another one."
+        certainty = QUESTION if unknown else CERTAIN if at_ln2 or not train else LIKELY
+        yield finding("dead training", certainty, log.file, f"{says}{of}.{loss}", more.strip())
+    elif len(log.validation) >= 3 and max(log.validation).value < CHANCE and log.encoding:
+        certainty = CERTAIN if train and train[-1] > 0.6 else LIKELY
+        yield finding("never learned", certainty, log.file, f"{log.name}: {never_beyond(log)}{loss}", more)
     elif not log.validation and at_ln2 and len(train) >= 3:
-        yield Finding(
-            "dead training", QUESTION if unknown else LIKELY, 1, log.file, f"{log.name}: the loss ends at {train[-1]:.4f}, and ln 2 is {LN2:.4f}.",
-            "That is the loss of a model that says one half to every item." + unknown, "Count how often each class is predicted.", revive,
-        )  # fmt: skip
+        certainty = QUESTION if unknown else LIKELY
+        yield finding("dead training", certainty, log.file, f"{log.name}:{loss}", more)
 
 
-def class_words(log: Log) -> str:
+def never_beyond(log: Log) -> str:
+    best, last = max(log.validation), log.validation[-1]
+    return f"in {len(log.validation)} epochs the validation accuracy never gets beyond {best} and ends at {last}."
+
+
+def class_words(log: Log) -> Iterator[str]:
     """Which of the other scores are class shares."""
     train = log.accuracies.get("training", [])
-    said = []
     if train and train[-1].tells(10_000) and (share := matching(train[-1], class_shares("train"))):
-        said.append(f"The training accuracy ends at {train[-1]}, the share of {share.of} in the training set.")
+        yield f"The training accuracy ends at {train[-1]}, the share of {share.of} in the training set."
     if log.test and log.test.tells(2_000) and (share := matching(log.test, class_shares("test"))):
-        said.append(f"The test accuracy, {log.test}, is the share of {share.of} in the test set.")
-    return "".join(f" {sentence}" for sentence in said)
+        yield f"The test accuracy, {log.test}, is the share of {share.of} in the test set."
 
 
 def remarks(found: Found) -> Iterator[str]:
@@ -129,7 +129,8 @@ def remarks(found: Found) -> Iterator[str]:
     for log in classifier_logs(found):
         train = log.losses.get("training", [])
         if log.encoding == "none" and train and abs(train[-1] - LN2) < 2 * NEAR_LN2:
-            yield f"{log.file}: the training without positions ends at chance (loss {train[-1]:.4f}, ln 2 is {LN2:.4f}), as it must: without them order cannot be seen."
+            says = f"without positions the training ends at chance (loss {train[-1]:.4f}, ln 2 is {LN2:.4f})"
+            yield f"{log.file}: {says}, as it must: without them order cannot be seen."
 
 
 # --- scores that are far apart ---------------------------------------------------------------------------------------
@@ -143,73 +144,50 @@ def apart(value: float, validation: list[Score], by: float) -> bool:
 
 def two_scores(log: Log) -> Iterator[Finding]:
     if log.test and log.validation and apart(log.test.value, log.validation, 0.05):
-        best = max(log.validation)
-        yield Finding(
-            "validation far from test", CERTAIN, 2, log.file,
-            f"{log.name}: the test accuracy is {log.test}, but the validation accuracy ends at {log.validation[-1]}, and is {best} at best.",
-            "Both sets are of one kind, so one of the scores was computed on other items, with other weights, or not in eval mode.",
-            "Score the same weights on both sets with one function.", "Use one function, in eval mode, for both.",
-        )  # fmt: skip
+        ends = f"ends at {log.validation[-1]}, and is {max(log.validation)} at best"
+        says = f"{log.name}: the test accuracy is {log.test}, but the validation accuracy {ends}."
+        yield finding("validation far from test", CERTAIN, log.file, says)
 
 
 def adder_training(log: Log) -> Iterator[Finding]:
     yield from two_scores(log)
-    best, loss = max(log.validation, default=None), log.losses.get("training", [])
-    if best and best.value < 0.1 and len(log.validation) >= 3:
-        yield Finding(
-            "never learned", LIKELY, 1, log.file, f"The adder's validation accuracy never gets beyond {best}" + (f", and its loss ends at {loss[-1]:.3f}." if loss else "."),
-            "It does not add, and removing heads shows nothing.", "Print answers of training items.", "Warm up, lower the rate, or train longer.",
-        )  # fmt: skip
-    elif best and best.value < 0.95 and len(log.validation) >= 3:
-        yield Finding(
-            "not trained to the end", QUESTION, 3, log.file, f"The adder's best validation accuracy is {best}, and its last is {log.validation[-1]}.",
-            "This task can be learned to the last sum. Heads of an adder that is wrong this often show how it fails as much as how it adds.",
-            "Do the curves still rise or jump at the end?", "Train longer, with a rate that warms up and decays, and analyse heads then.",
-        )  # fmt: skip
-    odd = [score for score in log.validation if score.value not in (0.0, 1.0)]
-    counted = [score for score in odd if not score.is_whole(2_000) and not score.is_whole(8_000) and not score.is_whole(6_000)]
-    if len(counted) >= 3 and (batch := batches(2_000, odd)):
-        last = 2_000 % batch
-        first = counted[-1]
-        yield Finding(
-            "no whole number of items", CERTAIN, 3, log.file,
-            f"A validation accuracy of {first.value:.6g} is no whole number of 2,000 items ({first.value * 2000:.2f}); all are whole for a mean over batches of {batch}.",
-            f"Of 2,000 items the last batch has {last}, and in such a mean each of them counts {batch // last if batch % last == 0 else f'{batch / last:.1f}'} times as much as one of the others.",
-            f"Multiply by 2,000, and by {-(-2_000 // batch) * batch:,}.", "Count right answers over all batches and divide once.",
-        )  # fmt: skip
+    best = max(log.validation, default=None)
+    if best and best.value < 0.95 and len(log.validation) >= 3:
+        kind, certainty = ("never learned", LIKELY) if best.value < 0.1 else ("not trained to the end", QUESTION)
+        yield finding(kind, certainty, log.file, f"The adder: {never_beyond(log)}")
+    partly = [score for score in log.validation if score.value not in (0.0, 1.0)]
+    odd = [
+        score for score in partly if not any(score.is_whole(count) for count in (2_000, 6_000, 8_000))
+    ]  # items, digits
+    batch = batches(2_000, partly) if len(odd) >= 3 else None
+    if batch:
+        says = f"A validation accuracy of {odd[-1].value:.6g} is no whole number of 2,000 items ({odd[-1].value * 2000:.2f})"
+        more = f"Of 2,000 items the last batch of {batch} has {2_000 % batch}."
+        says = f"{says}; all are whole for a mean over batches of {batch}."
+        yield finding("no whole number of items", CERTAIN, log.file, says, more)
 
 
 # --- curves that cannot be -------------------------------------------------------------------------------------------
 
 
 def curve_findings(found: Found) -> Iterator[Finding]:
-    for curve in found.curves:
-        values = [number.value for number in curve.numbers]
-        if curve.measure == "loss" and min(values) < -1e-9 and "log" not in curve.name:
-            yield impossible(curve, f"the loss is {min(values):.4g}", "A cross-entropy is never negative.")
-        outside = [value for value in values if not 0 <= value <= (1 if max(values) <= 1.5 else 100)]
-        if curve.measure == "accuracy" and outside:
-            yield impossible(curve, f"the accuracy is {outside[0]:.4g}", "An accuracy lies between 0 and 1, or 0 and 100 %.")
     seen: dict[tuple[float, ...], Curve] = {}
     reported = set()
     for curve in found.curves:
         values = tuple(number.value for number in curve.numbers)
+        if curve.measure == "loss" and min(values) < -1e-9 and "log" not in curve.name:
+            yield finding("impossible numbers", CERTAIN, curve.file, f"In {curve.name} the loss is {min(values):.4g}.")
+        outside = [value for value in values if not 0 <= value <= (1 if max(values) <= 1.5 else 100)]
+        if curve.measure == "accuracy" and outside:
+            says = f"In {curve.name} the accuracy is {outside[0]:.4g}."
+            yield finding("impossible numbers", CERTAIN, curve.file, says)
         other = seen.setdefault(values, curve)
         pair = frozenset((other.encoding, curve.encoding))
         long = curve.measure == "loss" and len(set(values)) >= 3
-        if long and other.encoding and curve.encoding and len(pair) == 2 and pair not in reported:
+        if long and "" not in pair and len(pair) == 2 and pair not in reported:
             reported.add(pair)
-            yield Finding(
-                "the same training twice", CERTAIN, 1, curve.file, f"{other.encoding} and {curve.encoding} have the same {len(values)} losses, to the last digit ({other.file}).",
-                "Two trainings with different encodings cannot: it is one training under two names, or the encoding has no effect.",
-                "Compare the weights, and the outputs for one input.", "Train each encoding by itself, and check that it changes the output.",
-            )  # fmt: skip
-
-
-def impossible(curve: Curve, says: str, why: str) -> Finding:
-    return Finding(
-        "impossible numbers", CERTAIN, 2, curve.file, f"In {curve.name}, {says}.", why, "Recompute one epoch by hand.", "Correct what is logged.",
-    )  # fmt: skip
+            says = f"{other.encoding} and {curve.encoding} have the same {len(values)} losses, to the last digit"
+            yield finding("the same training twice", CERTAIN, curve.file, f"{says} ({other.file}).")
 
 
 def lengths_and_log(found: Found) -> Iterator[Finding]:
@@ -218,17 +196,11 @@ def lengths_and_log(found: Found) -> Iterator[Finding]:
     for log in classifier_logs(found):
         if log.validation:
             logs[log.encoding].append(log)
-    for file, values in by_file(found.lengths).items():
-        for encoding, own in logs.items():
-            rows = [value for value in values if value.encoding == encoding and not value.place.assumed]
-            scores = as_scores([value.number for value in values])
-            kept = [score for value, score in zip(values, scores, strict=True) if value in rows and value.place.length in TRAINED]
-            if len(own) == 1 and len(kept) >= 2:
-                mean, last = sum(score.value for score in kept) / len(kept), own[0].validation
-                if apart(mean, last, 0.1):
-                    yield Finding(
-                        "far from the training log", CERTAIN, 1, file,
-                        f"{encoding}: at the trained lengths the accuracy is {printed(mean)} on average, but the validation accuracy in {own[0].file} ends at {last[-1]}, and is {max(last)} at best.",
-                        "The items are of one kind: other weights, other sets, or an evaluation in training mode.",
-                        "Evaluate the saved weights on the validation set.", "Use one evaluation function, in eval mode, and sets drawn in one way.",
-                    )  # fmt: skip
+    for row in rows_of(found):
+        inside, own = list(row.at(TRAINED).values()), logs.get(row.encoding, [])
+        if len(inside) >= 2 and len(own) == 1 and not row.assumed:
+            mean, validation = sum(score.value for score in inside) / len(inside), own[0].validation
+            if apart(mean, validation, 0.1):
+                ends = f"in {own[0].file} ends at {validation[-1]}, and is {max(validation)} at best"
+                says = f"{row.name}: at the trained lengths the mean accuracy is {printed(mean)}, but that of validation {ends}."
+                yield finding("far from the training log", CERTAIN, row.file, says)

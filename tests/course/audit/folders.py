@@ -48,4 +48,8 @@ def dead(share=0.494, train=0.5093):
 
 
 def alive(last=0.9585):
-    return {"train_loss": [0.7, 0.5, 0.3, 0.2, 0.1], "train_acc": [0.5, 0.7, 0.8, 0.9, 0.95], "val_acc": [0.5, 0.7, 0.8, 0.9, last]}
+    return {
+        "train_loss": [0.7, 0.5, 0.3, 0.2, 0.1],
+        "train_acc": [0.5, 0.7, 0.8, 0.9, 0.95],
+        "val_acc": [0.5, 0.7, 0.8, 0.9, last],
+    }

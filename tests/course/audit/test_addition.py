@@ -39,14 +39,19 @@ def test_nearly_a_share_is_likely_when_the_log_says_nearly_all(tmp_path):
 
 
 def test_few_digits_are_less_certain(tmp_path):
-    assert [finding.certainty for finding in findings(with_heads(tmp_path, {"baseline": 0.41, "enc_L0_H0": 0.2}), "share of sums")] == ["question"]
+    assert [
+        finding.certainty
+        for finding in findings(with_heads(tmp_path, {"baseline": 0.41, "enc_L0_H0": 0.2}), "share of sums")
+    ] == ["question"]
 
 
 def test_a_baseline_far_from_the_log(tmp_path):
     folder = with_heads(tmp_path, heads(0.5495), problem1__training_log=log(0.8665, test_acc=0.9305))
     (finding,) = findings(folder, "far from the training log")
     assert "0.5495" in finding.says and "0.9305" in finding.says and finding.certainty == "certain"
-    assert "far from the training log" not in kinds(with_heads(tmp_path / "near", heads(0.97), problem1__training_log=log(0.99)))
+    assert "far from the training log" not in kinds(
+        with_heads(tmp_path / "near", heads(0.97), problem1__training_log=log(0.99))
+    )
 
 
 def test_a_baseline_near_0(tmp_path):
@@ -54,13 +59,18 @@ def test_a_baseline_near_0(tmp_path):
     assert "0.0065" in finding.says and "1.0" in finding.says
 
 
-@pytest.mark.parametrize(("decoding", "expected"), [("", {"decoding not stated"}), ("teacher-forced", {"teacher forcing"}), ("greedy from BOS", set())])
+@pytest.mark.parametrize(
+    ("decoding", "expected"),
+    [("", {"decoding not stated"}), ("teacher-forced", {"teacher forcing"}), ("greedy from BOS", set())],
+)
 def test_a_high_baseline_asks_how_answers_were_decoded(tmp_path, decoding, expected):
     assert kinds(with_heads(tmp_path, heads(decoding=decoding))) == expected
 
 
 def test_heads_that_are_missing_are_counted(tmp_path):
-    (finding,) = findings(with_heads(tmp_path, {"baseline": 0.9, "enc_L0_H0": 0.8, "dec_self_L1_H1": 0.7}), "heads missing")
+    (finding,) = findings(
+        with_heads(tmp_path, {"baseline": 0.9, "enc_L0_H0": 0.8, "dec_self_L1_H1": 0.7}), "heads missing"
+    )
     assert "2 of 24" in finding.says and "1 (encoder)" in finding.says
     halves = {name: {"baseline": 0.9, "decoding": "greedy"} | {head: 0.8 for head in part} for name, part in
               [("a__one", HEADS[:8]), ("a__two", HEADS[8:])]}  # fmt: skip

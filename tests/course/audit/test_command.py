@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import course.audit
+import pytest
 from course.audit import command
 from course.handins import write_handin
+
 from tests.course.audit.folders import heads, write
 
 
@@ -48,6 +48,10 @@ def test_the_folder_works_alone_under_another_name(tmp_path):
     write(tmp_path / "handin", problem1__ablation=heads(0.412))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [sys.executable, "-S", "-m", "handout.checks", "handin"], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [sys.executable, "-S", "-m", "handout.checks", "handin"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1 and "sums below 1000" in done.stdout, done.stderr

@@ -9,7 +9,13 @@ LIVE = {"32": 0.7, "64": 0.602, "128": 0.55, "256": 0.532}
 
 def folder_of(folder, **encodings):
     rows = {"sinusoidal": LIVE, "learned": {n: a + 0.02 for n, a in LIVE.items()}, "none": CHANCE} | encodings
-    return write(folder, problem2__results={name: INSIDE | row if name != "none" else {"8": 0.5, "12": 0.51, "16": 0.49} | row for name, row in rows.items()})
+    return write(
+        folder,
+        problem2__results={
+            name: INSIDE | row if name != "none" else {"8": 0.5, "12": 0.51, "16": 0.49} | row
+            for name, row in rows.items()
+        },
+    )
 
 
 def test_results_of_models_that_learned_give_no_finding(tmp_path):
@@ -31,7 +37,9 @@ def test_one_length_can_be_chance(tmp_path):
 
 def test_rounded_class_shares_are_a_question(tmp_path):
     rounded = {"sinusoidal": {"32": 0.45, "64": 0.51, "128": 0.52, "256": 0.51}}
-    assert [finding.certainty for finding in findings(write(tmp_path, problem2__results=rounded), "class share")] == ["question"]
+    assert [finding.certainty for finding in findings(write(tmp_path, problem2__results=rounded), "class share")] == [
+        "question"
+    ]
 
 
 def test_without_positions_one_answer_is_no_finding(tmp_path):

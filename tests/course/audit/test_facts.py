@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from course.audit import facts
+
 from problem1 import dataset as addition
 from problem1.flawed import most_common_start
 from problem2 import dataset as sorting
@@ -25,7 +25,11 @@ def test_the_long_sets_are_those_of_problem_2(length):
 
 
 def test_the_hashes_are_those_of_the_assignment():
-    assert facts.hashes(1) == {"25d38dcf7bba9b2a": "train", "c3bfe9078e880005": "validation", "b80bf64532333431": "test"}
+    assert facts.hashes(1) == {
+        "25d38dcf7bba9b2a": "train",
+        "c3bfe9078e880005": "validation",
+        "b80bf64532333431": "test",
+    }
     assert {"ac1925c58fc20aa9", "2e4efa802d929510", "f63317bbcf9092c4"} < facts.hashes(2).keys()
 
 

@@ -2,6 +2,7 @@
 
 from course.audit.facts import pair_items
 from course.audit.files import deliverable
+
 from tests.course.audit.folders import findings, heads, kinds, log, write
 
 
@@ -13,14 +14,18 @@ def test_missing_deliverables_are_named_for_each_problem_that_is_there(tmp_path)
 
 
 def test_a_results_folder_by_itself_will_do(tmp_path):
-    folder = write(tmp_path, training_log=log(), head_analysis__ablation_results=heads(), head_analysis__head_specialization=[])
+    folder = write(
+        tmp_path, training_log=log(), head_analysis__ablation_results=heads(), head_analysis__head_specialization=[]
+    )
     assert "2 of 5" in findings(folder, "deliverables missing")[0].says
 
 
 def test_what_cannot_be_read_is_named_with_the_place(tmp_path):
     (finding,) = findings(write(tmp_path, problem1__log=log(), problem1__ablation='{"a": [1,,}'), "unreadable")
     assert "line 1, column 10" in finding.says and finding.certainty == "certain"
-    (merge,) = findings(write(tmp_path / "merge", problem1__ablation='{\n"baseline": 0.9, =======\n"enc_L0_H0": 0.8}'), "damaged")
+    (merge,) = findings(
+        write(tmp_path / "merge", problem1__ablation='{\n"baseline": 0.9, =======\n"enc_L0_H0": 0.8}'), "damaged"
+    )
     assert "line 2" in merge.says and "merge" in merge.means and "2 values" in merge.means
 
 

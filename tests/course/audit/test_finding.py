@@ -1,7 +1,6 @@
 """Shares of items, as they are printed."""
 
 import pytest
-
 from course.audit.facts import Share
 from course.audit.finding import CERTAIN, LIKELY, Finding, as_scores, batches, listed, matching, worst_first
 from course.audit.names import number
@@ -44,10 +43,15 @@ def test_means_over_batches_are_known():
 
 
 def test_the_worst_comes_first():
-    a, b, c = (Finding(name, certainty, weight, *"file says means check mend".split()) for name, certainty, weight in
+    a, b, c = (Finding(name, certainty, weight, *["file", "says", "means", "check", "mend"]) for name, certainty, weight in
                [("a", LIKELY, 1), ("b", CERTAIN, 2), ("c", CERTAIN, 1)])  # fmt: skip
     assert worst_first([a, b, c]) == [c, a, b]
 
 
 def test_lists_in_words():
-    assert [listed("a"), listed("ab"), listed("abc"), listed("abcdefgh", 3)] == ["a", "a and b", "a, b and c", "a, b and 6 more"]
+    assert [listed("a"), listed("ab"), listed("abc"), listed("abcdefgh", 3)] == [
+        "a",
+        "a and b",
+        "a, b and c",
+        "a, b and 6 more",
+    ]

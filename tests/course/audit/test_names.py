@@ -1,7 +1,6 @@
 """Names of heads, lengths and encodings, and numbers, in the ways in which people write them."""
 
 import pytest
-
 from course.audit.names import Number, Place, encoding_of, measure, number, parts
 
 

@@ -5,7 +5,6 @@ import os
 import pickle
 
 import pytest
-
 from course.audit import reading
 from course.audit.reading import read_folder
 
@@ -60,7 +59,9 @@ def test_a_name_given_twice_is_told(tmp_path):
 def test_lines_of_json_tables_and_logs(tmp_path):
     assert one(tmp_path, "a.jsonl", '{"a": 1}\n{"a": 2}\n').document == [{"a": 1}, {"a": 2}]
     assert one(tmp_path, "b.csv", "head;accuracy\nx;0,5\n").document == [{"head": "x", "accuracy": "0,5"}]
-    assert one(tmp_path, "c.txt", "hello\nepoch 1: loss 0.7, val_acc=0.5\nepoch 2: loss 0.6, val_acc=0.6\n").document == [
+    assert one(
+        tmp_path, "c.txt", "hello\nepoch 1: loss 0.7, val_acc=0.5\nepoch 2: loss 0.6, val_acc=0.6\n"
+    ).document == [
         {"epoch": "1", "loss": "0.7", "val_acc": "0.5"},
         {"epoch": "2", "loss": "0.6", "val_acc": "0.6"},
     ]
@@ -78,7 +79,9 @@ def test_links_pipes_and_deep_folders_are_named_and_left_alone(tmp_path):
     deep.mkdir(parents=True)
     (deep / "a.json").write_text("{}")
     found = {file.name: file for file in read_folder(inside)}
-    assert "link" in found["link.json"].unread and "link" in found["folder"].unread and "pipe" in found["pipe.json"].unread
+    assert (
+        "link" in found["link.json"].unread and "link" in found["folder"].unread and "pipe" in found["pipe.json"].unread
+    )
     assert all(file.document is None for file in found.values())
 
 

@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-
 from course.audit.reading import File
 from course.audit.recognising import MOST_VALUES, recognise
 
@@ -58,7 +57,10 @@ def test_heads_are_known_in_every_shape(shape):
 def test_lists_of_lists_are_layers_and_heads():
     found = found_in({"encoder": [[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]], "decoder_self": {"0": [0.1] * 4}})
     heads = {(value.place.kind, value.place.layer, value.place.head) for value in found.heads}
-    assert heads == {*itertools.product(["encoder"], [0, 1], range(4)), *itertools.product(["decoder self"], [0], range(4))}
+    assert heads == {
+        *itertools.product(["encoder"], [0, 1], range(4)),
+        *itertools.product(["decoder self"], [0], range(4)),
+    }
 
 
 LOSSES, ACCS = [0.7, 0.6, 0.5], [0.5, 0.6, 0.7]
@@ -87,11 +89,23 @@ def test_the_encoding_of_a_log_stands_in_its_path_its_settings_or_its_rows():
 
 def test_what_is_no_number_is_kept_with_its_place():
     found = found_in({"train_loss": [0.7, float("nan")], "baseline": float("inf")})
-    assert [(name, where) for name, where, _ in found.strange] == [("x.json", "train loss, entry 2"), ("x.json", "baseline")]
+    assert [(name, where) for name, where, _ in found.strange] == [
+        ("x.json", "train loss, entry 2"),
+        ("x.json", "baseline"),
+    ]
 
 
 def test_a_table_of_something_else_is_not_taken_for_heads_or_lengths():
-    rows = [{"seed": i, "model": "6b32d22e7146", "nines": "0.5", "wrong, never trained": i, "R2 of a long name, length 64": 0.3} for i in range(3)]
+    rows = [
+        {
+            "seed": i,
+            "model": "6b32d22e7146",
+            "nines": "0.5",
+            "wrong, never trained": i,
+            "R2 of a long name, length 64": 0.3,
+        }
+        for i in range(3)
+    ]
     found = found_in(rows)
     assert not found.heads and not found.lengths and not found.curves
 

@@ -1,9 +1,9 @@
 """The whole audit in words: nothing that a file holds reaches the terminal or a comment as it stands."""
 
 import pytest
-
 from course.audit import audit
 from course.audit.report import MOST_OF_A_KIND, markdown, terminal
+
 from tests.course.audit.folders import heads, log, write
 
 EVIL = "\x1b[31m\x07\r\u202e*_`<b>@all[x](http://y)|#1\ud800"
@@ -25,7 +25,9 @@ def test_nothing_moves_the_cursor_or_formats():
 
 @pytest.mark.parametrize("style", ["text", "markdown"])
 def test_names_and_keys_are_escaped(tmp_path, style):
-    folder = write(tmp_path, problem1__log={f"val_acc {EVIL[:-1]}": [0.1, 1.4, 0.2]}, problem1__bad='{"\x1b[31m@all" 1}')
+    folder = write(
+        tmp_path, problem1__log={f"val_acc {EVIL[:-1]}": [0.1, 1.4, 0.2]}, problem1__bad='{"\x1b[31m@all" 1}'
+    )
     (folder / "problem1" / "a\n\x1b*@all.json").write_text("{")
     shown = getattr(audit(folder), style)()
     assert all(c.isprintable() or c == "\n" for c in shown)
