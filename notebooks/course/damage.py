@@ -28,6 +28,7 @@ from problem1.shared.commands import Parser, parse_count, parse_int
 
 LIMIT = 5.0  # seconds
 SECRET = "what stands outside of the folder"
+OUTSIDE = Path(tempfile.gettempdir()) / f"outside-{os.getpid()}.json"  # links may lead there
 Damage = Callable[[Path, random.Random], None]  # of one file or its folder
 DAMAGES: dict[str, Damage] = {}
 
@@ -91,10 +92,11 @@ class Evil:
 EVIL = Evil()
 
 ODD: list[Any] = [
-    *(float("nan"), float("inf"), -float("inf"), 10**400, -(10**30), 1e300, 1e-320, -0.0, 0, 1, -1, True, False, None, "", "nan"),
-    *("1e999", "12e345", "41.2 %", "0,5", "\x1b[31mred\x07", "‮", "\ud800", "x" * 100_000, "9" * 5_000, [], {}, [[]], [{}], [[[]]]),
-    *({"": {"": []}}, {"length": 32, "head": -1, "layer": 10**30}, [1, "a", None, [2]], {"encoding": ["a"]}, {"ranking": [0, {}, [None]]}),
-]  # fmt: skip
+    *(float("nan"), float("inf"), -float("inf"), 10**400, -(10**30), 1e300, 1e-320, -0.0, 0, 1, -1, True, False, None),
+    *("", "nan", "1e999", "12e345", "41.2 %", "0,5", "\x1b[31mred\x07", "\u202e", "\ud800", "x" * 100_000, "9" * 5_000),
+    *([], {}, [[]], [{}], [[[]]], [1, "a", None, [2]], {"": {"": []}}, {"length": 32, "head": -1, "layer": 10**30}),
+    *({"encoding": ["a"]}, {"ranking": [0, {}, [None]]}),
+]
 
 
 def places(document: Any) -> Iterator[tuple[Any, Any]]:
@@ -163,8 +165,15 @@ def deep(file: Path, draw: random.Random) -> None:
 @damage
 def wide(file: Path, draw: random.Random) -> None:
     """Nine megabytes of one kind."""
-    kinds = ["[" + "0.5," * 2_000_000 + "1]", '{"a": "' + "x" * 9_000_000 + '"}', "a,b\n" + "1,2\n" * 2_000_000, "," * 9_000_000, "9" * 9_000_000,
-             '{"sinusoidal": {' + ",".join(f'"{n}": 0.5' for n in range(500_000)) + "}}", "[" + "[]," * 2_500_000 + "[]]"]  # fmt: skip
+    kinds = [
+        "[" + "0.5," * 2_000_000 + "1]",
+        "[" + "[]," * 2_500_000 + "[]]",
+        '{"a": "' + "x" * 9_000_000 + '"}',
+        '{"sinusoidal": {' + ",".join(f'"{n}": 0.5' for n in range(500_000)) + "}}",
+        "a,b\n" + "1,2\n" * 2_000_000,
+        "," * 9_000_000,
+        "9" * 9_000_000,
+    ]
     file.write_text(draw.choice(kinds))
 
 
@@ -176,13 +185,8 @@ def too_large(file: Path, draw: random.Random) -> None:
 
 @damage
 def link(file: Path, draw: random.Random) -> None:
-    outside = file.parent / ".." / f"{file.name}.elsewhere"
-    outside.write_text(json.dumps({"baseline": 0.412, SECRET: SECRET, f"{SECRET} L0 H0": 0.5}))
-    target = draw.choice([outside.resolve(), "/", "/dev/zero", "/dev/stdin", file, "nowhere", "/proc/self/mem"])
-    outside_root = Path(tempfile.gettempdir()) / "elsewhere.json"
     file.unlink()
-    file.symlink_to(target if target != outside.resolve() else outside_root)
-    outside.unlink()
+    file.symlink_to(draw.choice([str(OUTSIDE), "/", "/dev/zero", "/dev/stdin", file.name, "nowhere", "/proc/self/mem"]))
 
 
 @damage
@@ -236,7 +240,7 @@ def locked(file: Path, draw: random.Random) -> None:
 
 def state(folder: Path) -> dict[str, tuple[int, ...]]:
     """Of everything in a folder: kind, size and when it was written."""
-    found = {}
+    found: dict[str, tuple[int, ...]] = {}
     for place, _, names in os.walk(os.fsencode(folder)):
         for name in [b".", *names]:
             status = os.lstat(os.path.join(place, name))
@@ -274,7 +278,8 @@ class Outcome:
 
 def ask(folder: Path, options: list[str], outcome: Outcome) -> str:
     """Run the command in this process; what it printed."""
-    arguments, output = sys.argv, io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    arguments, printed = sys.argv, io.BytesIO()
+    output = io.TextIOWrapper(printed, encoding="utf-8")
     started = time.perf_counter()
     try:
         with time_limit(3 * LIMIT), contextlib.redirect_stdout(output):
@@ -290,7 +295,7 @@ def ask(folder: Path, options: list[str], outcome: Outcome) -> str:
         sys.argv = arguments
     outcome.seconds = max(outcome.seconds, time.perf_counter() - started)
     output.flush()
-    return output.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    return printed.getvalue().decode()
 
 
 def try_folder(seed: int, parent: Path) -> Outcome:
@@ -328,14 +333,13 @@ def state_here() -> set[str]:
 def try_folders(count: int, first: int = 0) -> list[Outcome]:
     """Of folders number `first` to `first + count - 1`, one after the other, each in a place of its own."""
     outcomes = []
-    secret = Path(tempfile.gettempdir()) / "elsewhere.json"
     for seed in range(first, first + count):
         parent = Path(tempfile.mkdtemp(prefix="damage-"))
         try:
-            secret.write_text(json.dumps({"baseline": 0.412, SECRET: 1, f"{SECRET} L0 H0": 0.5}))
+            OUTSIDE.write_text(json.dumps({"baseline": 0.412, SECRET: 1, f"{SECRET} L0 H0": 0.5}))
             outcomes.append(try_folder(seed, parent))
         finally:
-            secret.unlink(missing_ok=True)
+            OUTSIDE.unlink(missing_ok=True)
             shutil.rmtree(parent, ignore_errors=True)
     return outcomes
 
@@ -351,9 +355,8 @@ def in_rows(outcomes: list[Outcome]) -> list[str]:
         own = kinds[name]
         slowest = max((outcome.seconds for outcome in own), default=0.0)
         found = [sum(outcome.status == status for outcome in own) for status in (1, 0)]
-        lines.append(
-            f"{name:<16} {len(own):>7} {found[0]:>8} {found[1]:>5} {slowest:>9.2f} {sum(bool(o.problems) for o in own):>8}"
-        )
+        problems = sum(bool(outcome.problems) for outcome in own)
+        lines.append(f"{name:<16} {len(own):>7} {found[0]:>8} {found[1]:>5} {slowest:>9.2f} {problems:>8}")
     return lines
 
 

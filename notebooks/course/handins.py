@@ -1,7 +1,7 @@
-"""Hand-in folders for trying the audit: the project's flawed and right trainings, written in the layouts that people use.
+"""Hand-in folders for trying the audit: the project's flawed and right trainings, in the layouts that people use.
 
-Numbers of heads, baselines and accuracies by length are those of problem1/published and problem2/published. The curves of
-dead trainings are made: their losses stay at ln 2 and their accuracies at class shares.
+Numbers of heads and baselines are those of problem1/published, accuracies of right classifiers those of problem2/published.
+Classifiers that died are made up: their losses stay at ln 2 and their accuracies are class shares. So are all curves.
 """
 
 import csv

@@ -41,5 +41,5 @@ def test_the_mistakes_of_the_reports_are_found_in_every_layout(results, layout, 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_right_results_give_no_finding(layout, tmp_path):
-    found, findings = found_in("right", layout, tmp_path)
+    found, _ = found_in("right", layout, tmp_path)
     assert not found and (layout != "as_assigned" or not audit(tmp_path).findings)

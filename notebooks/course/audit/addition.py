@@ -301,7 +301,8 @@ def better_without(table: Table) -> Iterator[Finding]:
     risen = [(rise, value.place.head_name) for rise, value in rises if NOTICEABLE < rise <= 1]
     if risen:
         rise, name = max(risen)
-        says = f"Without {name} the accuracy rises by {printed(rise)}; it rises by more than {NOTICEABLE} for {len(risen)}."
+        says = f"Without {name} the accuracy rises by {printed(rise)}"
+        says = f"{says}; for {len(risen)} heads it rises by more than {NOTICEABLE}."
         yield finding("better without a head", QUESTION, table.file, says)
 
 
@@ -407,8 +408,9 @@ def ranks_in_lists(table: Table, found: Found) -> Iterator[Ranked]:
 def ranked_head(entry: object, named: dict[str, Value], in_order: list[Value]) -> Value | None:
     if isinstance(entry, str):
         return named.get(Place().named(entry).head_name)
-    whole = isinstance(entry, int) and not isinstance(entry, bool) and 0 <= entry < len(in_order)
-    return in_order[entry] if whole else None  # type: ignore[index]
+    if isinstance(entry, int) and not isinstance(entry, bool) and 0 <= entry < len(in_order):
+        return in_order[entry]
+    return None
 
 
 # --- what heads attend to --------------------------------------------------------------------------------------------

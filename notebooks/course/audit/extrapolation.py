@@ -124,9 +124,9 @@ def no_items(row: Row) -> Iterator[Finding]:
     for length, score in row.at(LONG).items():
         size = row.items.get(length, LONG_SIZE)
         if 0 <= score.value <= 1 and not score.is_whole(size):
-            says = f"{row.name}: {score.value:.6g} at {length} is no whole number of {size} items ({score.value * size:.2f})."
+            says = f"{row.name}: {score.value:.6g} at {length} is no whole number of {size} items"
             certainty = CERTAIN if length in row.items else QUESTION
-            yield finding("no whole number of items", certainty, row.file, says)
+            yield finding("no whole number of items", certainty, row.file, f"{says} ({score.value * size:.2f}).")
             return
 
 

@@ -1,4 +1,4 @@
-"""What the assignment's data alone say: its sets drawn from their seeds, and the shares that a model reaches without having understood anything.
+"""What the assignment's data alone say: its sets, drawn from their seeds, and the shares that one answer for all gets.
 
 An addition item is (a, b); an item of the other problem is (sequence, is it sorted?).
 """
@@ -9,8 +9,9 @@ import math
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 SEEDS = {"train": 641, "validation": 642, "test": 643}
 SIZES = {"train": 10_000, "validation": 2_000, "test": 2_000}
@@ -20,7 +21,8 @@ HEADS = {"encoder": 8, "decoder self": 8, "decoder cross": 8}
 LN2 = math.log(2)
 
 
-class Share(NamedTuple):
+@dataclass(frozen=True)
+class Share:
     """`count` of `size` items are `of`."""
 
     count: int
@@ -128,4 +130,5 @@ def hashes(problem: int) -> dict[str, str]:
     """{hash: name of the set} of one problem."""
     if problem == 1:
         return {items_hash(pair_items(split)): split for split in SEEDS}
-    return {items_hash(sequence_items(name)): str(name) for name in (*SEEDS, *LONG)}
+    names: list[str | int] = [*SEEDS, *LONG]
+    return {items_hash(sequence_items(name)): str(name) for name in names}

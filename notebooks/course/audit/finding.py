@@ -15,7 +15,7 @@ CERTAIN, LIKELY, QUESTION = "certain", "likely", "question"
 class Finding:
     kind: str
     certainty: str
-    weight: int  # 1: a result means something else than it seems; 2: a result contradicts itself or is not there; 3: the rest
+    weight: int  # 1 is the worst
     file: str
     says: str  # one sentence, with the number
     means: str

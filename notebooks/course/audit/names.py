@@ -1,4 +1,4 @@
-"""What a name says: 'enc_L0_H1', 'Encoder Layer 0 Head 1', 'len_32', 'val_acc', '41.2 %'. People write these in many ways."""
+"""What a name says: 'enc_L0_H1', 'Encoder Layer 0 Head 1', 'len_32', 'val_acc', '41.2 %', however people write it."""
 
 import re
 from dataclasses import dataclass, replace
@@ -64,8 +64,37 @@ KINDS = {
 }
 KINDS |= {f"{kind}{more}": kind for kind in ("self", "cross") for more in ("attn", "attention")}
 ATTENTION = {"attn", "attention", "mha", "multihead"}
-NUMBERED = {"e", "d", "enc", "dec", "encoder", "decoder", "self", "cross", "layer", "l", "block", "head", "h", "len", "length", "n", "epoch",
-            "seqlen", "sinusoidal", "learned", "none", "problem", "p", "task", "part", "example", "seed"}  # a number may follow at once  # fmt: skip
+NUMBERED = set(  # a number may follow at once
+    [
+        "e",
+        "d",
+        "enc",
+        "dec",
+        "encoder",
+        "decoder",
+        "self",
+        "cross",
+        "layer",
+        "l",
+        "block",
+        "head",
+        "h",
+        "len",
+        "length",
+        "n",
+        "epoch",
+        "seqlen",
+        "sinusoidal",
+        "learned",
+        "none",
+        "problem",
+        "p",
+        "task",
+        "part",
+        "example",
+        "seed",
+    ]
+)
 MOST_HEADS = 64  # a larger number is the number of something else
 LAYER, HEAD, LENGTH = {"layer", "l", "block"}, {"head", "h"}, {"length", "len", "seqlen", "n"}
 
@@ -209,7 +238,8 @@ class Place:
 MEASURES = {  # words, and what they say; of two kinds in one name the first counts
     "other": (
         "balanced auroc auc low high std stderr ci error time seconds epoch step share answered constant params lr "
-        "rate precision recall count tolerance threshold patience random expected chance target prunable pruned total correct"
+        "rate precision recall count tolerance threshold patience random expected chance target prunable pruned total "
+        "correct"
     ),
     "baseline": "baseline base unablated unmodified intact full original reference",
     "rank": "rank ranking ranked order",

@@ -1,6 +1,7 @@
-"""Reading a folder that somebody else filled: regular files only, as data and never as code, with a limit on everything.
+"""Reading a folder that somebody else filled: regular files only, as data, never as code, with a limit on everything.
 
-Nothing is unpickled, imported or executed, no link is followed, nothing is written. What cannot be read is named, with the place.
+Nothing is unpickled, imported or executed, no link is followed, nothing is written. What cannot be read is named, with
+the place.
 """
 
 import csv
@@ -82,7 +83,7 @@ def read_folder(folder: str | Path) -> list[File]:
 
 
 def listed(folder: Path) -> Iterator[tuple[File, Path]]:
-    """Files and whatever else is no folder, those near the top first; of a problem only its results, if they stand apart."""
+    """Files and what else is no folder, those near the top first; of a problem only its results, if they stand apart."""
     queue, left = deque([(folder, "", 0)]), MOST_ENTRIES
     while queue:
         place, prefix, depth = queue.popleft()
@@ -205,17 +206,15 @@ def json_document(text: str, file: File) -> Any:
             found[key] = value
         return found
 
-    document = guarded(
-        lambda: json.loads(text, object_pairs_hook=unique, parse_int=whole_number, parse_float=decimal_number)
-    )
+    document = parsed(text, unique)
     if repeated:
         file.damaged = f"has {next(iter(repeated))!r} twice in one object, and JSON keeps only the last"
     return document
 
 
-def guarded(parse: Callable[[], Any]) -> Any:
+def parsed(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
     try:
-        return parse()
+        return json.loads(text, object_pairs_hook=pairs, parse_int=whole_number, parse_float=decimal_number)
     except json.JSONDecodeError as error:
         line = error.doc.split("\n", error.lineno)[error.lineno - 1].strip()
         near = f", near {line[:60]!r}" if line else ""
@@ -232,7 +231,7 @@ def json_lines(text: str, file: File) -> list[Any]:
     rows = []
     for number, line in enumerate(lines[:MOST_ROWS], start=1):
         try:
-            rows.append(guarded(lambda line=line: json.loads(line, parse_int=whole_number, parse_float=decimal_number)))
+            rows.append(parsed(line))
         except Unreadable:
             if number < 3 or not all(isinstance(row, dict) for row in rows):
                 return []

@@ -1,4 +1,4 @@
-"""What is in a document: training curves, accuracies by length, numbers of heads, and single scores, however they are nested.
+"""What is in a document: training curves, accuracies by length, numbers of heads and single scores, however nested.
 
 A document is walked from the top. Names on the way, rows and parallel lists add to the `Place` of each number: which
 encoding, which length, which head. What a number is then follows from its place.
@@ -99,8 +99,8 @@ def recognise(files: list[File]) -> Found:
 
 
 def counted(found: Found) -> int:
-    lists = found.lengths, found.heads, found.attention, found.scores, found.curves, found.rankings, found.sets
-    return sum(map(len, lists))
+    values = [*found.lengths, *found.heads, *found.attention, *found.scores]
+    return len(values) + len(found.curves) + len(found.rankings) + len(found.sets)
 
 
 def row_words(row: dict[str, Any]) -> set[str]:
@@ -139,7 +139,7 @@ class Walk:
     # --- the walk ----------------------------------------------------------------------------------------------------
 
     def walk(self, value: Any, place: Place, axes: dict[int, list[Place]], depth: int) -> None:
-        """`axes`: {length of a list: the places of its entries}, from a list of lengths, heads or encodings beside it."""
+        """`axes`: {length of a list: places of its entries}, from a list of lengths, heads or encodings beside it."""
         self.left -= 1
         if self.left % 500 == 0 and time.monotonic() > self.end:
             self.left = 0
@@ -214,10 +214,11 @@ class Walk:
             if nested:
                 return [replace(place, layer=i) if place.layer is None else place for i in range(count)]
             return [replace(place, head=i) for i in range(count)]
-        if place.encoding and place.length is None and not nested and kind in ("", "accuracy") and count in (4, 7):
-            if not {"train", "val", "valid", "validation", "training"} & set(place.words):
-                lengths = LONG if count == 4 else TRAINED + LONG
-                return [replace(place, length=length, assumed=True) for length in lengths]
+        by_epoch = {"train", "val", "valid", "validation", "training"} & set(place.words)
+        unnamed = place.encoding and place.length is None and not nested and not by_epoch and kind in ("", "accuracy")
+        if unnamed and count in (4, 7):
+            lengths = LONG if count == 4 else TRAINED + LONG
+            return [replace(place, length=length, assumed=True) for length in lengths]
         return []
 
     # --- what a dictionary says of its numbers -----------------------------------------------------------------------
@@ -474,7 +475,7 @@ def flattened(row: dict[str, Any], depth: int = 3) -> Iterator[tuple[str, Any]]:
 
 
 def named_set(document: Any) -> tuple[int, str] | None:
-    """The problem and the name of a set of the assignment's kind of items; the name is '' if it is not the assignment's."""
+    """The problem and the name of a set of items like the assignment's; the name is '' if it is none of these."""
     if not isinstance(document, list) or not 100 <= len(document) <= 10_000 or not isinstance(document[0], dict):
         return None
     for problem, keys in ((1, {"input", "target"}), (2, {"sequence", "is_sorted", "length"})):

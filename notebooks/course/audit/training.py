@@ -98,10 +98,10 @@ def dead(log: Log) -> Iterator[Finding]:
         of = (
             f"the share of {share.of} in the validation set" if share.size > 2 else "one half, a class of balanced sets"
         )
-        says = f"{log.name}: in the last {epochs} epochs the validation accuracy is {log.validation[-1]}, to the last item "
+        says = f"{log.name}: in the last {epochs} epochs the validation accuracy is {log.validation[-1]}, to the last "
         more += "" if share.size > 2 else " The assignment's validation set has 0.506 and 0.494: this is another one."
         certainty = QUESTION if unknown else CERTAIN if at_ln2 or not train else LIKELY
-        yield finding("dead training", certainty, log.file, f"{says}{of}.{loss}", more.strip())
+        yield finding("dead training", certainty, log.file, f"{says}item {of}.{loss}", more.strip())
     elif len(log.validation) >= 3 and max(log.validation).value < CHANCE and log.encoding:
         certainty = CERTAIN if train and train[-1] > 0.6 else LIKELY
         yield finding("never learned", certainty, log.file, f"{log.name}: {never_beyond(log)}{loss}", more)
@@ -161,7 +161,8 @@ def adder_training(log: Log) -> Iterator[Finding]:
     ]  # items, digits
     batch = batches(2_000, partly) if len(odd) >= 3 else None
     if batch:
-        says = f"A validation accuracy of {odd[-1].value:.6g} is no whole number of 2,000 items ({odd[-1].value * 2000:.2f})"
+        last = odd[-1].value
+        says = f"A validation accuracy of {last:.6g} is no whole number of 2,000 items ({last * 2_000:.2f})"
         more = f"Of 2,000 items the last batch of {batch} has {2_000 % batch}."
         says = f"{says}; all are whole for a mean over batches of {batch}."
         yield finding("no whole number of items", CERTAIN, log.file, says, more)
@@ -202,5 +203,5 @@ def lengths_and_log(found: Found) -> Iterator[Finding]:
             mean, validation = sum(score.value for score in inside) / len(inside), own[0].validation
             if apart(mean, validation, 0.1):
                 ends = f"in {own[0].file} ends at {validation[-1]}, and is {max(validation)} at best"
-                says = f"{row.name}: at the trained lengths the mean accuracy is {printed(mean)}, but that of validation {ends}."
-                yield finding("far from the training log", CERTAIN, row.file, says)
+                says = f"{row.name}: at the trained lengths the mean accuracy is {printed(mean)}"
+                yield finding("far from the training log", CERTAIN, row.file, f"{says}, but that of validation {ends}.")

@@ -24,7 +24,7 @@ def test_results_of_models_that_learned_give_no_finding(tmp_path):
 
 def test_class_shares_at_every_length_are_certain(tmp_path):
     (finding,) = findings(folder_of(tmp_path, sinusoidal=SORTED), "class share")
-    assert finding.certainty == "certain" and "4 of 4" in finding.says and "'sorted' to every item" in finding.means
+    assert finding.certainty == "certain" and "4 of 4" in finding.says and "answers 'sorted'." in finding.means
 
 
 def test_one_length_can_be_chance(tmp_path):

@@ -48,7 +48,7 @@ def test_what_cannot_be_read_says_why(tmp_path, data, words):
 
 
 def test_numbers_that_python_refuses_are_read(tmp_path):
-    file = one(tmp_path, "a.json", '{"a": %s, "b": 1e400, "c": NaN, "d": 0.%s}' % ("9" * 5_000, "1" * 5_000))
+    file = one(tmp_path, "a.json", f'{{"a": {"9" * 5_000}, "b": 1e400, "c": NaN, "d": 0.{"1" * 5_000}}}')
     assert file.document["a"] == file.document["b"] == float("inf") and file.document["c"] != file.document["c"]
 
 

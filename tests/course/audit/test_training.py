@@ -79,7 +79,7 @@ def test_means_over_batches(tmp_path):
     (finding,) = findings(
         write(tmp_path, problem1__training_log=log() | {"val_acc": means}), "no whole number of items"
     )
-    assert "batches of 64" in finding.says and "the last batch has 16" in finding.means
+    assert "batches of 64" in finding.says and "the last batch of 64 has 16" in finding.means
 
 
 def test_impossible_curves_copies_and_nan(tmp_path):
