@@ -1,7 +1,7 @@
 """Hand-in folders for trying the audit: the project's flawed and right trainings, in the layouts that people use.
 
-Numbers of heads and baselines are those of problem1/published, accuracies of right classifiers those of problem2/published.
-Classifiers that died are made up: their losses stay at ln 2 and their accuracies are class shares. So are all curves.
+Numbers of heads and baselines are those of problem1/published, accuracies of right classifiers those of
+problem2/published. All curves are made up; those of classifiers that died stay at ln 2 and at class shares.
 """
 
 import csv

@@ -7,6 +7,7 @@ reading.py        the files of a folder, read as data
 names.py          what names and numbers say, however they are written
 recognising.py    what is in a document
 finding.py        a finding, and the arithmetic of shares
+catalogue.py      every kind of finding in words
 addition.py       the adder and its heads
 extrapolation.py  accuracies by length
 training.py       training curves

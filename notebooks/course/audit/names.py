@@ -1,6 +1,7 @@
 """What a name says: 'enc_L0_H1', 'Encoder Layer 0 Head 1', 'len_32', 'val_acc', '41.2 %', however people write it."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -191,46 +192,55 @@ class Place:
         layer = f" layer {self.layer}" if self.layer is not None else ""
         return f"{self.kind}{layer} head {self.head}".strip()
 
-    def named(self, name: str, loose: bool = True) -> "Place":
-        """The place of what stands under this name. `loose` also takes a bare number for a length, layer or head."""
-        place, bare, words = self, list[int](), list[str]()
+    def named(self, name: str) -> "Place":
+        """The place of what stands under this name."""
         found = parts(name)
-        encoding = encoding_of(name) if loose else ""
-        in_head = bool({part for part in found if part in KINDS or part in HEAD or part == "heads"})
         if len(found) > 1 and found[0] in ("problem", "task", "part", "question") and isinstance(found[1], int):
             found = found[2:]
-        for before, part, after in zip((None, *found), found, (*found[1:], None), strict=False):
-            if isinstance(part, str):
-                if isinstance(after, int) and part in LAYER | HEAD | LENGTH:
-                    if part in HEAD and after < MOST_HEADS:
-                        place = replace(place, head=after)
-                    elif part in LENGTH or (part == "l" and after in LONG + TRAINED and not place.kinds):
-                        place = replace(place, length=after)
-                    elif after < MOST_HEADS:
-                        place = replace(place, layer=after)
-                elif part in KINDS and after != "entropy":
-                    place = replace(place, kinds=place.kinds | {KINDS[part]})
-                elif not (part in ATTENTION and in_head):
-                    words.append(part)
-            elif not (isinstance(before, str) and before in LAYER | HEAD | LENGTH):
-                bare.append(part)
+        place, words, bare = self.with_axes(found)
+        encoding = encoding_of(name)
         if encoding:
             words = [] if place.encoding else [word for word in words if word not in encoding.split() and word != "no"]
             place = place if place.encoding else replace(place, encoding=encoding)
         for value in bare:
-            if not loose:
-                words.append(str(value))
-            elif (
-                value < MOST_HEADS
-                and place.head is None
-                and (place.kinds or place.layer is not None or (len(bare) > 1 and not words))
-            ):
+            of_head = place.kinds or place.layer is not None or (len(bare) > 1 and not words)
+            if of_head and place.head is None and value < MOST_HEADS:
                 place = replace(place, head=value) if place.layer is not None else replace(place, layer=value)
             elif place.length is None and (value in LONG + TRAINED or (place.encoding and value > 1)):
                 place = replace(place, length=value)
             else:
                 words.append(str(value))
         return replace(place, words=(*place.words, *words))
+
+    def with_axes(self, found: Sequence[str | int]) -> tuple["Place", list[str], list[int]]:
+        """With the kinds, layers, heads and lengths that are called so; the other words; numbers by themselves."""
+        place, words, bare, taken = self, list[str](), list[int](), False
+        in_head = any(part in KINDS or axis(part) == "head" for part in found)
+        for part, after in zip(found, (*found[1:], None), strict=False):
+            if isinstance(part, int):
+                bare += [] if taken else [part]
+                taken = False
+                continue
+            name = axis(part)
+            taken = bool(name) and isinstance(after, int)
+            if taken and isinstance(after, int):
+                is_length = part == "l" and after in LONG + TRAINED and not place.kinds
+                if name == "length" or is_length:
+                    place = replace(place, length=after)
+                elif after < MOST_HEADS:
+                    place = replace(place, head=after) if name == "head" else replace(place, layer=after)
+            elif part in KINDS and after != "entropy":
+                place = replace(place, kinds=place.kinds | {KINDS[part]})
+            elif not (part in ATTENTION and in_head):
+                words.append(part)
+        return place, words, bare
+
+
+def axis(part: str | int) -> str:
+    """'layer', 'head' or 'length', if the word says that a number of one follows."""
+    single = part.removesuffix("s") if isinstance(part, str) else ""
+    named = {"layer": LAYER, "head": HEAD, "length": LENGTH}
+    return next((name for name, words in named.items() if single in words), "")
 
 
 # --- what a number measures ------------------------------------------------------------------------------------------

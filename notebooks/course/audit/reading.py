@@ -83,7 +83,7 @@ def read_folder(folder: str | Path) -> list[File]:
 
 
 def listed(folder: Path) -> Iterator[tuple[File, Path]]:
-    """Files and what else is no folder, those near the top first; of a problem only its results, if they stand apart."""
+    """Files and what else is no folder, those near the top first; of a problem only its results, if there are."""
     queue, left = deque([(folder, "", 0)]), MOST_ENTRIES
     while queue:
         place, prefix, depth = queue.popleft()

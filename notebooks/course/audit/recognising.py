@@ -19,6 +19,7 @@ from .names import (
     LAYER,
     LENGTH,
     MEANS_NOTHING,
+    MOST_HEADS,
     Number,
     Place,
     encoding_of,
@@ -31,6 +32,8 @@ from .reading import File
 
 MOST_VALUES = 60_000  # of one document are looked at
 MOST_NAMES, MOST_ENTRIES = 1_000, 5_000  # of one dictionary, of one list
+DECODING = ("free running", "autoregressive", "auto regressive", "greedy", "beam")
+RUNS = {"seed", "run", "fold"}
 SECONDS = 1.5  # after these no further document is
 DEEPEST = 40  # levels within a document
 
@@ -226,56 +229,17 @@ class Walk:
     def facts_of(self, value: dict[str, Any], place: Place) -> tuple[Place, set[str]]:
         """The place with what single entries say (encoding, length, layer, head, seed, items), and these entries."""
         used = set()
-        words = row_words(value)
-        if "constant" in words or "answered" in words or "predicted" in words:
+        if {"constant", "answered", "predicted"} & row_words(value):
             place = replace(place, explained=True)
         for key, inner in value.items():
-            if isinstance(inner, dict | list):
-                continue
-            said, counted_by = {part for part in parts(key) if isinstance(part, str)}, number(inner)
-            whole = (
-                int(counted_by.value)
-                if counted_by and abs(counted_by.value) < 1e9 and counted_by.value % 1 == 0
-                else None
-            )
-            if whole is None and isinstance(inner, str | None) and encoding_key(said, inner):
-                place = (
-                    replace(place, encoding=encoding_of(inner) or str(inner).lower()[:40])
-                    if not place.encoding
-                    else place
-                )
-            elif (
-                whole is not None
-                and place.length is None
-                and said
-                and said <= LENGTH | {"sequence", "seq", "test"}
-                and whole > 1
-            ):
-                place = replace(place, length=whole)
-            elif whole is not None and said and said <= LAYER | {"idx", "index", "id", "num"} and said & LAYER:
-                place = replace(place, layer=whole)
-            elif whole is not None and said and said <= HEAD | {"idx", "index", "id", "num"} and said & HEAD:
-                place = replace(place, head=whole)
-            elif (
-                whole is not None
-                and said
-                and said <= {"items", "samples", "examples", "num", "n", "size", "test", "pairs", "count"}
-            ):
-                if {"items", "samples", "examples", "pairs"} & said or said == {"n"}:
-                    place = replace(place, items=whole)
-                else:
-                    continue
-            elif whole is not None and said == {"rank"}:
-                place = replace(place, rank=whole)
-            elif said & {"seed", "run", "fold"} and said <= {"seed", "run", "fold", "id"}:
-                place = replace(place, words=(*place.words, f"{key} {inner}"[:30]))
-            elif isinstance(inner, str) and counted_by is None and names_a_head(said):
-                place = head_row(place, inner)
-            elif isinstance(inner, str) and said & {"measure", "metric", "quantity", "method", "split"}:
-                place = replace(place, words=(*place.words, *(str(part) for part in parts(inner))))
-            else:
-                continue
-            used.add(key)
+            if not isinstance(inner, dict | list):
+                found = number(inner)
+                whole = found.value % 1 == 0 and 0 <= found.value < 1e9 if found else False
+                more = whole_fact(key, int(found.value), place) if found and whole else None
+                more = text_fact(key, inner, place) if found is None else more
+                if more:
+                    place = more
+                    used.add(key)
         return place, used
 
     # --- what is kept ------------------------------------------------------------------------------------------------
@@ -337,10 +301,13 @@ class Walk:
             self.found.rankings.append((self.file.name, value))
 
     def keep_text(self, text: str) -> None:
-        words = " ".join(str(part) for part in parts(text))
-        for said in ("free running", "autoregressive", "auto regressive", "greedy", "teacher", "decoding", "beam"):
-            if said in words and self.file.name not in self.found.decoding:
-                self.found.decoding[self.file.name] = "teacher" if "teacher" in words else said
+        """Does it say how answers were decoded? That they were free-running counts more than teacher forcing."""
+        words = " ".join(map(str, parts(text)))
+        if any(said in words for said in DECODING) and "prun" not in words:
+            self.found.decoding[self.file.name] = "free-running"
+        elif "teacher" in words or "decoding" in words:
+            said = "teacher" if "teacher" in words else "as it says"
+            self.found.decoding.setdefault(self.file.name, said)
 
 
 # --- shapes of documents ---------------------------------------------------------------------------------------------
@@ -355,6 +322,42 @@ def stem_measure(part: str | int) -> str:
     if part in ("specialization", "specialisation", "pattern", "patterns"):
         return "attention"
     return measure_of(part) if isinstance(part, str) else ""
+
+
+def whole_fact(key: str, whole: int, place: Place) -> Place | None:
+    """What an entry such as "layer": 1 says of the numbers beside it; None if it is one of them."""
+    words = [part for part in parts(key) if isinstance(part, str)]
+    said = set(words)
+    if not said:
+        return None
+    if said <= LENGTH | {"sequence", "seq", "test"} and place.length is None and whole > 1:
+        return replace(place, length=whole)
+    if words[0] in LAYER | HEAD and said - {words[0]} <= {"idx", "index", "id", "num"} and whole < MOST_HEADS:
+        return replace(place, layer=whole) if words[0] in LAYER else replace(place, head=whole)
+    counts = {"items", "samples", "examples", "pairs"}
+    if said == {"n"} or (said & counts and said <= counts | {"num", "n", "size", "test"}):
+        return replace(place, items=whole)
+    if said == {"rank"}:
+        return replace(place, rank=whole)
+    if said & RUNS and said <= RUNS | {"id"}:
+        return replace(place, words=(*place.words, f"{key} {whole}"[:30]))
+    return None
+
+
+def text_fact(key: str, text: Any, place: Place) -> Place | None:
+    """What an entry such as "encoding": "learned" says of the numbers beside it; None if it says nothing."""
+    said = {part for part in parts(key) if isinstance(part, str)}
+    if isinstance(text, str | None) and encoding_key(said, text):
+        return place if place.encoding else replace(place, encoding=encoding_of(text) or str(text).lower()[:40])
+    if not isinstance(text, str):
+        return None
+    if names_a_head(said):
+        return head_row(place, text)
+    if said & {"measure", "metric", "quantity", "method", "split"}:
+        return replace(place, words=(*place.words, *map(str, parts(text))))
+    if said & RUNS and said <= RUNS | {"id"}:
+        return replace(place, words=(*place.words, f"{key} {text}"[:30]))
+    return None
 
 
 def encoding_key(said: set[str], value: Any) -> bool:

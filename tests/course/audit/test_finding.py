@@ -43,8 +43,9 @@ def test_means_over_batches_are_known():
 
 
 def test_the_worst_comes_first():
-    a, b, c = (Finding(name, certainty, weight, *["file", "says", "means", "check", "mend"]) for name, certainty, weight in
-               [("a", LIKELY, 1), ("b", CERTAIN, 2), ("c", CERTAIN, 1)])  # fmt: skip
+    words = ["file", "says", "means", "check", "mend"]
+    marks = [("a", LIKELY, 1), ("b", CERTAIN, 2), ("c", CERTAIN, 1)]
+    a, b, c = (Finding(name, certainty, weight, *words) for name, certainty, weight in marks)
     assert worst_first([a, b, c]) == [c, a, b]
 
 

@@ -9,18 +9,39 @@ from course.audit.recognising import MOST_VALUES, recognise
 ACCURACIES = {("sinusoidal", 32): 0.454, ("sinusoidal", 64): 0.514, ("learned", 32): 0.546, ("learned", 64): 0.486}
 SHAPES = {
     "dictionaries": {"sinusoidal": {"32": 0.454, "64": 0.514}, "learned": {"32": 0.546, "64": 0.486}},
-    "lengths first": {"len_32": {"sinusoidal": 0.454, "learned": 0.546}, "len_64": {"sinusoidal": 0.514, "learned": 0.486}},
+    "lengths first": {
+        "len_32": {"sinusoidal": 0.454, "learned": 0.546},
+        "len_64": {"sinusoidal": 0.514, "learned": 0.486},
+    },
     "lists": {"test_lengths": [32, 64], "results": {"sinusoidal": [0.454, 0.514], "learned": [0.546, 0.486]}},
     "rows": [{"encoding": e, "length": n, "accuracy": a} for (e, n), a in ACCURACIES.items()],
     "rows of text": [{"Encoding": e.title(), "Length": str(n), "Accuracy": str(a)} for (e, n), a in ACCURACIES.items()],
-    "wide rows": [{"encoding": "sinusoidal", "32": ".454", "64": ".514"}, {"encoding": "learned", "32": ".546", "64": ".486"}],
-    "tall rows": [{"length": "32", "sinusoidal": ".454", "learned": ".546"}, {"length": "64", "sinusoidal": ".514", "learned": ".486"}],
+    "wide rows": [
+        {"encoding": "sinusoidal", "32": ".454", "64": ".514"},
+        {"encoding": "learned", "32": ".546", "64": ".486"},
+    ],
+    "tall rows": [
+        {"length": "32", "sinusoidal": ".454", "learned": ".546"},
+        {"length": "64", "sinusoidal": ".514", "learned": ".486"},
+    ],
     "one name": {"sinusoidal_32": 0.454, "sinusoidal_64": 0.514, "learned_32": 0.546, "learned_64": 0.486},
-    "rows within": {"sinusoidal": [{"length": 32, "accuracy": 0.454}, {"length": 64, "accuracy": 0.514}],
-                    "learned": [{"length": 32, "accuracy": 0.546}, {"length": 64, "accuracy": 0.486}]},
-    "more numbers": {e: {str(n): {"accuracy": ACCURACIES[e, n], "n": 500, "loss": 0.7} for n in (32, 64)} for e in ("sinusoidal", "learned")},
-    "deeper": {"a": {"b": [{"model": "sinusoidal", "extrapolation": {"32": 0.454, "64": 0.514}}, {"model": "learned", "extrapolation": {"32": 0.546, "64": 0.486}}]}},
-}  # fmt: skip
+    "rows within": {
+        "sinusoidal": [{"length": 32, "accuracy": 0.454}, {"length": 64, "accuracy": 0.514}],
+        "learned": [{"length": 32, "accuracy": 0.546}, {"length": 64, "accuracy": 0.486}],
+    },
+    "more numbers": {
+        e: {str(n): {"accuracy": ACCURACIES[e, n], "n": 500, "loss": 0.7} for n in (32, 64)}
+        for e in ("sinusoidal", "learned")
+    },
+    "deeper": {
+        "a": {
+            "b": [
+                {"model": "sinusoidal", "extrapolation": {"32": 0.454, "64": 0.514}},
+                {"model": "learned", "extrapolation": {"32": 0.546, "64": 0.486}},
+            ]
+        }
+    },
+}
 
 
 def found_in(document, name="x.json"):
@@ -39,13 +60,26 @@ HEAD_SHAPES = {
     "rows": ROWS,
     "rows within": {"baseline": 1.0, "results": ROWS},
     "names": {"enc_L0_H1": 0.9, "dec_self_L1_H2": 0.8, "dec_cross_L1_H3": 0.7},
-    "long names": {"Encoder Layer 0 Head 1": 0.9, "Decoder Self Layer 1 Head 2": 0.8, "Decoder Cross Layer 1 Head 3": 0.7},
-    "nested": {"encoder": {"layer_0": {"head_1": {"accuracy": 0.9}}},
-               "decoder": {"layer_1": {"self_attn_head_2": {"accuracy": 0.8}, "cross_attn_head_3": {"accuracy": 0.7}}}},
+    "long names": {
+        "Encoder Layer 0 Head 1": 0.9,
+        "Decoder Self Layer 1 Head 2": 0.8,
+        "Decoder Cross Layer 1 Head 3": 0.7,
+    },
+    "nested": {
+        "encoder": {"layer_0": {"head_1": {"accuracy": 0.9}}},
+        "decoder": {"layer_1": {"self_attn_head_2": {"accuracy": 0.8}, "cross_attn_head_3": {"accuracy": 0.7}}},
+    },
     "pairs": {"ranking": [["Encoder L0 H1", 0.9], ["Decoder Self L1 H2", 0.8], ["Decoder Cross L1 H3", 0.7]]},
-    "parallel lists": {"heads": ["Encoder L0 H1", "Decoder Self L1 H2", "Decoder Cross L1 H3"], "accuracy": [0.9, 0.8, 0.7]},
-    "named rows": [{"head": "encoder.0.1", "acc": "0.9"}, {"head": "decoder_self.1.2", "acc": "0.8"}, {"head": "cross.1.3", "acc": "0.7"}],
-}  # fmt: skip
+    "parallel lists": {
+        "heads": ["Encoder L0 H1", "Decoder Self L1 H2", "Decoder Cross L1 H3"],
+        "accuracy": [0.9, 0.8, 0.7],
+    },
+    "named rows": [
+        {"head": "encoder.0.1", "acc": "0.9"},
+        {"head": "decoder_self.1.2", "acc": "0.8"},
+        {"head": "cross.1.3", "acc": "0.7"},
+    ],
+}
 
 
 @pytest.mark.parametrize("shape", HEAD_SHAPES)
@@ -67,10 +101,17 @@ LOSSES, ACCS = [0.7, 0.6, 0.5], [0.5, 0.6, 0.7]
 LOGS = {
     "lists": {"train_loss": LOSSES, "val_acc": ACCS},
     "rows": [{"epoch": i, "train_loss": a, "val_acc": b} for i, (a, b) in enumerate(zip(LOSSES, ACCS, strict=True))],
-    "nested rows": {"epochs": [{"epoch": i, "train": {"loss": a}, "val": {"acc": b}} for i, (a, b) in enumerate(zip(LOSSES, ACCS, strict=True))]},
-    "epochs as names": {f"epoch_{i}": {"train_loss": a, "val_acc": b} for i, (a, b) in enumerate(zip(LOSSES, ACCS, strict=True), 1)},
+    "nested rows": {
+        "epochs": [
+            {"epoch": i, "train": {"loss": a}, "val": {"acc": b}}
+            for i, (a, b) in enumerate(zip(LOSSES, ACCS, strict=True))
+        ]
+    },
+    "epochs as names": {
+        f"epoch_{i}": {"train_loss": a, "val_acc": b} for i, (a, b) in enumerate(zip(LOSSES, ACCS, strict=True), 1)
+    },
     "parts": {"history": {"train": {"loss": LOSSES}, "val": {"accuracy": ACCS}}},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("shape", LOGS)
