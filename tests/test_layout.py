@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ ROOMS = {  # prefix of its modules -> folder, folder of its tests
     "problem2.certificate.": ("problem2/certificate", "tests/problem2/certificate"),
     "problem2.encodings.": ("problem2/encodings", "tests/problem2/encodings"),
     "course.": ("notebooks/course", "tests/course"),
+    "course.audit.": ("notebooks/course/audit", "tests/course/audit"),
     "": ("notebooks/tools", "tests/tools"),
 }
 MADE = {"__pycache__", "results", "results-quick", ".ipynb_checkpoints", ".pytest_cache"}
@@ -27,6 +29,8 @@ TESTED_ELSEWHERE = {  # modules without a test of their name, and why
 OTHER_TESTS = {  # tests in these rooms that are not of one module
     "test_nbval": "of notebooks/conftest.py",
 }
+
+AUDIT = "course.audit"  # it is handed to students as it is, so it stands on itself
 
 # --- imports ---------------------------------------------------------------------------------------------------------
 
@@ -42,16 +46,17 @@ def module_files():
     }
 
 
-def imports_in(source, modules):
+def imports_in(source, modules, package=""):
     """Which of `modules` a source imports, wherever in it. `from problem1 import model` imports problem1.model."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, "a relative import; write the name in full"
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in modules else node.module for name in names}
+            assert not node.level or (node.level == 1 and package == AUDIT), "a relative import; write the name in full"
+            origin = f"{package}.{node.module}" if node.level else node.module
+            names = {f"{origin}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else origin for name in names}
     return found & set(modules)
 
 
@@ -59,7 +64,10 @@ def imports_in(source, modules):
 def imports():
     """{module: modules of the project that it imports}"""
     files = module_files()
-    return {module: imports_in(file.read_text(), files) for module, file in files.items()}
+    packages = {
+        module: module if file.stem == "__init__" else module.rpartition(".")[0] for module, file in files.items()
+    }
+    return {module: imports_in(file.read_text(), files, packages[module]) for module, file in files.items()}
 
 
 def inside(module, package):
@@ -68,6 +76,10 @@ def inside(module, package):
 
 def of_addition(module):
     return inside(module, "problem1") and not inside(module, "problem1.shared")
+
+
+def audit_leaves_its_room(imports):
+    return [edge for edge in edges(imports) if inside(edge[0], AUDIT) and not inside(edge[1], AUDIT)]
 
 
 def edges(imports):
@@ -110,6 +122,7 @@ def cycles(imports):
 RULES = {  # rule -> imports that break it
     shared_leaves_its_room: {"problem1.shared.grid": {"problem1.model"}},
     problem2_imports_addition: {"problem2.model": {"problem1.shared.attention", "problem1.dataset"}},
+    audit_leaves_its_room: {"course.audit.facts": {"problem1.dataset"}},
     sweep_and_analysis_import_each_other: {"problem2.sweep": {"problem2.analysis"}},
     both_problems_outside_course: {"pdf": {"problem1.model", "problem2.model"}},
     cycles: {"problem1.model": {"problem1.train"}, "problem1.train": {"problem1.model"}},
@@ -154,6 +167,15 @@ def late():
         from problem1.dataset import decode
 """
     assert imports_in(source, modules) == modules
+
+
+def test_the_audit_stands_on_the_standard_library():
+    trees = [ast.parse(file.read_text()) for file in (ROOT / "notebooks/course/audit").glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    assert {name.split(".")[0] for name in names} <= {*sys.stdlib_module_names, "numpy"} and "json" in names
+    assert not names & {"pickle", "marshal", "shelve", "importlib", "runpy", "subprocess", "ctypes"}
 
 
 # --- one place for one thing -----------------------------------------------------------------------------------------
