@@ -194,14 +194,16 @@ def main() -> None:
     child = os.fork()
     if child == 0:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        os.close(ready), os.close(say_go)
+        os.close(ready)
+        os.close(say_go)
         try:
             contained(job, say_ready, go) if job["contained"] else uncontained(job)
         except OSError as error:
             print(error.strerror or error, file=sys.stderr)
             os._exit(1)
-    os.close(say_ready), os.close(go)
-    signal.signal(signal.SIGTERM, lambda *_: (end_all(), os._exit(1)))
+    os.close(say_ready)
+    os.close(go)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     code = 1
     try:
         if job["contained"]:
@@ -209,7 +211,8 @@ def main() -> None:
                 map_users(child)
                 os.write(say_go, b"1")
             os.close(say_go)
-        os.close(0), os.close(1)  # whoever asks hears when the runner has ended
+        os.close(0)
+        os.close(1)  # whoever asks hears when the runner has ended
         code = watch(child, job)
     finally:
         end_all()

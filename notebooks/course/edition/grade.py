@@ -5,6 +5,7 @@ back values. What these are worth is decided here, and the expected ones never l
 """
 
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -69,7 +70,7 @@ class Mark(NamedTuple):
 def the_course() -> Course:
     hidden = importlib.import_module("course.edition.hidden")
     checks = importlib.import_module("course.edition.checks")
-    return Course(checks.TASKS, hidden.calls, hidden.sentence, HERE)
+    return Course(checks.TASKS, functools.cache(hidden.calls), hidden.sentence, HERE)
 
 
 # --- one hand-in -----------------------------------------------------------------------------------------------------
@@ -96,6 +97,26 @@ def hidden(private: Sequence[Path], places: list[str]) -> list[str]:
     return found
 
 
+def job_for(folder: Path, command: list[str], private: Sequence[Path], is_contained: bool) -> dict[str, Any]:
+    """What contain.py is told."""
+    work = f"{contain.INSIDE if is_contained else folder}/work"
+    environment = {"HOME": work, "TMPDIR": "/tmp" if is_contained else work, "PATH": "/usr/bin:/bin"}
+    environment |= {"LANG": "C.UTF-8", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    places = readable()
+    return {
+        "folder": str(folder),
+        "command": command,
+        "environment": environment,
+        "contained": is_contained,
+        "readable": places,
+        "hidden": hidden(private, places),
+        "limits": {key: value for key, value in LIMITS.items() if is_contained or key != "NPROC"},
+        "memory": MEMORY,
+        "processes": PROCESSES + 4,  # the kernel refuses at NPROC; uncontained, these are too many
+        "disk": DISK,
+    }
+
+
 @contextlib.contextmanager
 def process_for(
     zip_file: Path | None, course: Path, private: Sequence[Path], is_contained: bool
@@ -104,48 +125,37 @@ def process_for(
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve()
         shutil.copytree(HERE / "handin", folder / "code" / "handin", ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("checks.py", "given.py"):
-            shutil.copyfile(course / name, folder / "code" / name)
+        for file in ("checks.py", "given.py"):
+            shutil.copyfile(course / file, folder / "code" / file)
         if zip_file:
             shutil.copyfile(zip_file, folder / "code" / "hand-in.zip")
-        seen_as = Path(contain.INSIDE) if is_contained else folder
-        code, work = seen_as / "code", str(seen_as / "work")
-        environment = {"HOME": work, "TMPDIR": "/tmp" if is_contained else work, "PATH": "/usr/bin:/bin"}
-        environment |= {"LANG": "C.UTF-8", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        places = readable()
-        job = {
-            "folder": str(folder),
-            "command": runner.command(code, *([str(code / "hand-in.zip")] if zip_file else [])),
-            "environment": environment,
-            "contained": is_contained,
-            "readable": places,
-            "hidden": hidden(private, places),
-            "limits": {key: value for key, value in LIMITS.items() if is_contained or key != "NPROC"},
-            "memory": MEMORY,
-            "processes": PROCESSES + 4,
-            "disk": DISK,
-        }
-        yield [sys.executable, "-I", contain.__file__, json.dumps(job)]
+        code = (Path(contain.INSIDE) if is_contained else folder) / "code"
+        command = runner.command(code, *([str(code / "hand-in.zip")] if zip_file else []))
+        yield contain_command(job_for(folder, command, private, is_contained))
+
+
+def contain_command(job: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-I", contain.__file__, json.dumps(job)]
 
 
 def check_containment(course: Path, private: Sequence[Path], is_contained: bool) -> None:
     """Refuse to begin where the process that calls the functions cannot be contained, or does not start."""
     with process_for(None, course, private, is_contained) as command:
-        done = subprocess.run(command, input="", capture_output=True, text=True, timeout=runner.SECONDS_TO_START, env={})
+        done = subprocess.run(
+            command, input="", capture_output=True, text=True, timeout=runner.SECONDS_TO_START, env={}
+        )
     reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     if done.returncode and is_contained:
         raise UserError(
-            f"hand-ins cannot be contained on this system ({reason}). That takes Linux 5.14 or newer which lets you make "
-            "user, mount, process and network namespaces. --uncontained grades with limits only: use it in a container "
-            "that is thrown away."
+            f"hand-ins cannot be contained on this system ({reason}). That takes Linux 5.14 or newer with "
+            "namespaces of users, mounts, processes and networks. --uncontained grades with limits only: use it in a "
+            "container that is thrown away."
         )
     if done.returncode:
         raise UserError(f"the process that calls the functions does not start ({reason}).")
 
 
-def marks_of(
-    zip_file: Path, course: Course, private: Sequence[Path], is_contained: bool, seconds: float
-) -> list[Mark]:
+def marks_of(zip_file: Path, course: Course, private: Sequence[Path], is_contained: bool, seconds: float) -> list[Mark]:
     """Whatever a hand-in does, it has a mark for each task."""
     until = time.monotonic() + SECONDS_IN_ALL
     found: dict[str, tuple[int | None, str]] = {}
@@ -153,7 +163,7 @@ def marks_of(
         with process_for(zip_file, course.folder, private, is_contained) as command:
             process = runner.Runner(command, environment={})
             try:
-                for name, task in course.tasks.items():
+                for name in course.tasks:
                     found[name] = judged(process, course, name, min(seconds, until - time.monotonic()))
             finally:
                 process.stop()
@@ -184,14 +194,14 @@ def judged(process: runner.Runner, course: Course, name: str, seconds: float) ->
         with ONE_AT_A_TIME:
             sentence = course.sentence(name, calls, results)
     except Exception as error:  # the values are somebody else's
-        sentence = f"The check does not know what to make of these values ({type(error).__name__}): look at it yourself."
+        sentence = f"The check cannot take these values ({type(error).__name__}): look at them yourself."
     return (0 if sentence else task.points), sentence
 
 
 def plain(text: str) -> str:
     """Words of others, for a terminal, a table and a spreadsheet: printable, short, no formula, no markup."""
     text = "".join(sign if sign.isprintable() else " " for sign in text)[:SHOWN].strip()
-    text = text.translate(str.maketrans({"|": "/", "<": "‹", ">": "›", "`": "'"}))
+    text = text.translate(str.maketrans("|<>`", "/()'"))
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
@@ -222,7 +232,9 @@ def grade(
 
     def marks(zip_file: Path) -> list[Mark]:
         found = marks_of(zip_file, course, private, is_contained, seconds)
-        tell(f"{found[0].student}: {sum(mark.points or 0 for mark in found)} of {sum(mark.of for mark in found)} points")
+        tell(
+            f"{found[0].student}: {sum(mark.points or 0 for mark in found)} of {sum(mark.of for mark in found)} points"
+        )
         return found
 
     with ThreadPoolExecutor(cores()) as pool:

@@ -15,7 +15,7 @@ class NoReport(Exception):
 def write_pdf(notebooks: Sequence[Path], output: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        chapters = []
+        chapters: list[str] = []
         for notebook in notebooks:
             try:
                 chapters.append(to_typst(notebook, folder, is_first=not chapters))

@@ -80,13 +80,10 @@ def unrun_notebooks(folder: Path) -> Iterator[str]:
     """A notebook is handed in as it is saved."""
     for name in NOTEBOOKS:
         try:
-            text = (folder / name).read_text(encoding="utf-8")
-            if cells(folder / name, "code") and not re.search(r'"output_type"', text):
+            if cells(folder / name, "code") and '"output_type"' not in (folder / name).read_text(encoding="utf-8"):
                 yield f"{name} holds no outputs: run all of its cells and save it."
         except NotThere as error:
             yield str(error)
-        except OSError as error:
-            yield f"{name} cannot be read: {error.strerror}."
 
 
 def audit(folder: Path) -> list[str]:
@@ -104,19 +101,19 @@ def audit(folder: Path) -> list[str]:
 # --- the zip ---------------------------------------------------------------------------------------------------------
 
 
-def files_of(folder: Path) -> list[Path]:
+def files_of(folder: Path, with_report: bool) -> list[Path]:
     """Notebooks, the PDF, modules that a student has added, and the results; no links, nothing hidden."""
-    names = [folder / name for name in (*NOTEBOOKS, REPORT)]
+    names = [folder / name for name in (*NOTEBOOKS, *[REPORT] * with_report)]
     names += sorted(path for path in folder.glob("*.py") if path.name not in OURS)
     names += sorted((folder / "results").rglob("*"))
     hidden = [path for path in names if any(part.startswith(".") for part in path.relative_to(folder).parts)]
     return [path for path in names if path.is_file() and not path.is_symlink() and path not in hidden]
 
 
-def write_zip(folder: Path, name: str) -> tuple[Path, list[str]]:
+def write_zip(folder: Path, name: str, with_report: bool) -> tuple[Path, list[str]]:
     """The zip, and which files are too large for it. It is unpacked once as the grader does it before it counts."""
     path, temporary = folder / f"{name}.zip", folder / f".{name}.zip"
-    files = files_of(folder)
+    files = files_of(folder, with_report)
     too_large = [file for file in files if file.stat().st_size > FILE_BYTES]
     try:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -139,16 +136,16 @@ def submit(folder: Path, name: str) -> int:
     try:
         checks = importlib.import_module("checks")
     except Exception as error:
-        raise Stopped(f"checks.py cannot be used ({type(error).__name__}: {error}); take it from the handout again.") from None
+        raise Stopped(f"checks.py cannot be used ({error!r}); take it from the handout again.") from None
     print("The tasks:")
     missing = 0
     for task, sentence in unfinished_tasks(folder, checks):
         print(f"  {'-' if sentence else 'x'} {task}: {sentence or 'right'}", flush=True)
         missing += bool(sentence)
-    gaps = [*unrun_notebooks(folder), *missing_files(folder), *pdf_gaps(folder)]
+    no_report = pdf_gaps(folder)
     findings = audit(folder)
-    path, too_large = write_zip(folder, name)
-    gaps += too_large
+    path, too_large = write_zip(folder, name, with_report=not no_report)
+    gaps = [*unrun_notebooks(folder), *missing_files(folder), *no_report, *too_large]
     for title, lines in (("What the audit says about the results:", findings), ("What is missing:", gaps)):
         if lines:
             print("\n".join([title, *(f"  - {line}" for line in lines)]))
@@ -157,17 +154,20 @@ def submit(folder: Path, name: str) -> int:
 
 
 def pdf_gaps(folder: Path) -> list[str]:
-    """Make the PDF of the notebooks that are there; an old one goes, since it would be of something else."""
+    """Make the PDF of the notebooks that are there. Where that fails, an old one stays, but is not handed in."""
     notebooks = [folder / name for name in NOTEBOOKS if (folder / name).is_file()]
-    (folder / REPORT).unlink(missing_ok=True)
+    temporary = folder / f".{REPORT}"
     try:
         from .report import NoReport, write_pdf
     except ImportError as error:
         return [f"{REPORT}: {error.name} is not installed (see requirements.txt)."]
     try:
-        write_pdf(notebooks, folder / REPORT)
+        write_pdf(notebooks, temporary)
+        os.replace(temporary, folder / REPORT)
     except NoReport as error:
         return [f"{REPORT} could not be made. {error}"]
+    finally:
+        temporary.unlink(missing_ok=True)
     return []
 
 

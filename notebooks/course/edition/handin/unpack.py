@@ -68,5 +68,7 @@ def extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path, room
             room -= len(data)
             if room < 0:
                 raise Refused(f"The zip holds more than {BYTES // 1_000_000} MB.")
+            if target.tell() + len(data) > FILE_BYTES:
+                raise Refused(f"{entry.filename!r} in the zip is larger than {FILE_BYTES // 1_000_000} MB.")
             target.write(data)
     return room
