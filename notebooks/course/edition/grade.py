@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+import torch
 
 from course.edition import contain
 from course.edition.handin import runner, unpack
@@ -157,45 +158,50 @@ def check_containment(course: Path, private: Sequence[Path], is_contained: bool)
 
 def marks_of(zip_file: Path, course: Course, private: Sequence[Path], is_contained: bool, seconds: float) -> list[Mark]:
     """Whatever a hand-in does, it has a mark for each task."""
-    until = time.monotonic() + SECONDS_IN_ALL
-    found: dict[str, tuple[int | None, str]] = {}
+    found: dict[str, list[Any] | str] = {}
     try:
         with process_for(zip_file, course.folder, private, is_contained) as command:
             process = runner.Runner(command, environment={})
+            until = time.monotonic() + SECONDS_IN_ALL
             try:
                 for name in course.tasks:
-                    found[name] = judged(process, course, name, min(seconds, until - time.monotonic()))
+                    found[name] = returned(process, course, name, min(seconds, until - time.monotonic()))
             finally:
                 process.stop()
     except OSError as error:
-        unread = (0, f"The hand-in cannot be read: {error.strerror or error}.")
-        found |= {name: unread for name in course.tasks if name not in found}
-    return [
-        Mark(plain(zip_file.stem), task.problem, name, found[name][0], task.points, plain(found[name][1]))
-        for name, task in course.tasks.items()
-    ]
+        words = f"The hand-in cannot be read: {error.strerror or error}."
+        found = {name: found.get(name, words) for name in course.tasks}
+    marks = []
+    for name, task in course.tasks.items():
+        points, sentence = judged(course, name, found[name])
+        marks.append(Mark(plain(zip_file.stem), task.problem, name, points, task.points, plain(sentence)))
+    return marks
 
 
-def judged(process: runner.Runner, course: Course, name: str, seconds: float) -> tuple[int | None, str]:
-    """Points and a sentence, which is empty if all is right. Without points it is a text, to be read by a person."""
+def returned(process: runner.Runner, course: Course, name: str, seconds: float) -> list[Any] | str:
+    """What the calls of a task gave, or a sentence why there is nothing."""
     if seconds <= 0:
-        return 0, f"The {SECONDS_IN_ALL} s of this hand-in were over before this task."
+        return f"The {SECONDS_IN_ALL} s of this hand-in were over before this task."
     task = course.tasks[name]
-    question = {"notebook": f"problem{task.problem}.ipynb", "task": name}
+    asked = {"text": True} if task.text else {"calls": course.calls(name)}
     try:
-        if getattr(task, "text", False):
-            words = len(str(process.ask(question | {"text": True}, seconds)[0]).split())
-            return None, f"To be read: {words} words."
-        calls = course.calls(name)
-        results = process.ask(question | {"calls": calls}, seconds)
+        return process.ask({"notebook": f"problem{task.problem}.ipynb", "task": name, **asked}, seconds)
     except runner.Failed as failed:
-        return 0, str(failed)
+        return str(failed)
+
+
+def judged(course: Course, name: str, results: list[Any] | str) -> tuple[int | None, str]:
+    """Points and a sentence, which is empty if all is right. Without points it is a text, to be read by a person."""
+    if isinstance(results, str):
+        return 0, results
+    if course.tasks[name].text:
+        return None, f"To be read: {len(str(results[0]).split())} words."
     try:
         with ONE_AT_A_TIME:
-            sentence = course.sentence(name, calls, results)
+            sentence = course.sentence(name, course.calls(name), results)
     except Exception as error:  # the values are somebody else's
         sentence = f"The check cannot take these values ({type(error).__name__}): look at them yourself."
-    return (0 if sentence else task.points), sentence
+    return (0 if sentence else course.tasks[name].points), sentence
 
 
 def plain(text: str) -> str:
@@ -269,6 +275,7 @@ def main() -> None:
     parser.add_argument("--uncontained", action="store_true", help="limits only; for a container that is thrown away")
     arguments = parser.parse_args()
     folder, output = Path(arguments.folder), Path(arguments.output)
+    torch.set_num_threads(1)
     with one_sentence(parser.prog):
         rows = grade(folder, output, the_course(), not arguments.uncontained, arguments.seconds, print)
     print(f"{rows.student.nunique()} hand-ins: {output / 'grades.md'}, {output / 'grades.csv'}")
