@@ -35,7 +35,7 @@ class Statement(NamedTuple):
 def cells(path: Path, kind: str) -> list[tuple[str, dict[str, Any]]]:
     """The sources and metadata of the cells of this kind, as far as it is a notebook."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        found = json.loads(path.read_text(encoding="utf-8-sig"))["cells"]
     except FileNotFoundError:
         raise NotThere(f"{path.name} is missing.") from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
