@@ -23,14 +23,18 @@ Cells = list[Any]
 HUGE = 3_000_000  # characters of an output
 
 
+def few(cells: Cells, draw: random.Random) -> Cells:
+    return draw.sample(cells, draw.randint(1, min(4, len(cells) - 1)))
+
+
 def delete(cells: Cells, draw: random.Random) -> None:
-    for _ in range(draw.randint(1, 5)):
-        cells.remove(draw.choice(cells))
+    for cell in few(cells, draw):
+        cells.remove(cell)
 
 
 def duplicate(cells: Cells, draw: random.Random) -> None:
-    for _ in range(draw.randint(1, 5)):
-        cells.insert(draw.randrange(len(cells)), copy.deepcopy(draw.choice(cells)))
+    for cell in few(cells, draw):
+        cells.insert(draw.randrange(len(cells)), copy.deepcopy(cell))
 
 
 def reorder(cells: Cells, draw: random.Random) -> None:
@@ -43,29 +47,29 @@ def double_ids(cells: Cells, draw: random.Random) -> None:
 
 
 def huge_outputs(cells: Cells, draw: random.Random) -> None:
-    for cell in draw.sample(cells, 3):
+    for cell in few(cells, draw):
         cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x" * draw.randrange(HUGE)}]
 
 
 def lose_keys(cells: Cells, draw: random.Random) -> None:
-    for cell in draw.sample(cells, 4):
+    for cell in few(cells, draw):
         cell.pop(draw.choice(list(cell)), None)
 
 
 def wrong_types(cells: Cells, draw: random.Random) -> None:
-    for cell in draw.sample(cells, 4):
+    for cell in few(cells, draw):
         cell[draw.choice(list(cell))] = draw.choice([None, 3, {}, [3, None], "\0", [["def f():"]], True])
     cells.append(draw.choice([None, 3, "cell", []]))
 
 
 def cut_sources(cells: Cells, draw: random.Random) -> None:
-    for cell in draw.sample(cells, 4):
+    for cell in few(cells, draw):
         source = "".join(cell["source"])
         cell["source"] = source[: draw.randrange(len(source) + 1)]
 
 
 def garble_sources(cells: Cells, draw: random.Random) -> None:
-    for cell in draw.sample(cells, 4):
+    for cell in few(cells, draw):
         source = "".join(cell["source"])
         place = draw.randrange(len(source) + 1)
         cell["source"] = (

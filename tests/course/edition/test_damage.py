@@ -8,10 +8,8 @@ from course.edition import damage
 
 from tests.course.edition.notebooks import ADD, SCALED, notebook, standin
 
-NOTEBOOKS = [
-    notebook("import math", ADD, "x = 1", "y = [\n    x,\n]", "z = y"),
-    notebook("a = 1", SCALED, "b = a", "", "c = 2"),
-]
+OTHERS = [f"x{number} = {number}\ny = [\n    x{number},\n]" for number in range(8)]
+NOTEBOOKS = [notebook("import math", ADD, *OTHERS), notebook(*OTHERS, SCALED)]
 
 
 @pytest.mark.parametrize("kind", [*damage.OF_CELLS, *damage.OF_FILES])
