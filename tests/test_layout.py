@@ -15,6 +15,8 @@ ROOMS = {  # prefix of its modules -> folder, folder of its tests
     "problem2.": ("problem2", "tests/problem2"),
     "problem2.encodings.": ("problem2/encodings", "tests/problem2/encodings"),
     "course.": ("notebooks/course", "tests/course"),
+    "course.edition.": ("notebooks/course/edition", "tests/course/edition"),
+    "course.edition.handin.": ("notebooks/course/edition/handin", "tests/course/edition/handin"),
     "": ("notebooks/tools", "tests/tools"),
 }
 MADE = {"__pycache__", "results", "results-quick", ".ipynb_checkpoints", ".pytest_cache"}
@@ -41,16 +43,22 @@ def module_files():
     }
 
 
-def imports_in(source, modules):
+COPIED = ("course.audit", "course.edition.handin")  # into the student's folder, so they import relatively
+
+
+def imports_in(source, modules, package=""):
     """Which of `modules` a source imports, wherever in it. `from problem1 import model` imports problem1.model."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, "a relative import; write the name in full"
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in modules else node.module for name in names}
+            assert not node.level or (node.level == 1 and package in COPIED), (
+                "a relative import; write the name in full"
+            )
+            module = ".".join(filter(None, [package, node.module])) if node.level else node.module
+            names = {f"{module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else module for name in names}
     return found & set(modules)
 
 
@@ -58,7 +66,8 @@ def imports_in(source, modules):
 def imports():
     """{module: modules of the project that it imports}"""
     files = module_files()
-    return {module: imports_in(file.read_text(), files) for module, file in files.items()}
+    packages = {module: module.rpartition(".")[0] for module in files}
+    return {module: imports_in(file.read_text(), files, packages[module]) for module, file in files.items()}
 
 
 def inside(module, package):
@@ -98,6 +107,11 @@ def both_problems_outside_course(imports):
     return broken
 
 
+def copied_package_leaves_its_room(imports):
+    """It has to work where the project is not."""
+    return [edge for edge in edges(imports) for room in COPIED if inside(edge[0], room) and not inside(edge[1], room)]
+
+
 def cycles(imports):
     try:
         graphlib.TopologicalSorter(imports).prepare()
@@ -111,6 +125,7 @@ RULES = {  # rule -> imports that break it
     problem2_imports_addition: {"problem2.model": {"problem1.shared.attention", "problem1.dataset"}},
     sweep_and_analysis_import_each_other: {"problem2.sweep": {"problem2.analysis"}},
     both_problems_outside_course: {"pdf": {"problem1.model", "problem2.model"}},
+    copied_package_leaves_its_room: {"course.edition.handin.cells": {"problem1.shared.errors"}},
     cycles: {"problem1.model": {"problem1.train"}, "problem1.train": {"problem1.model"}},
 }
 BROKEN = [
@@ -153,6 +168,11 @@ def late():
         from problem1.dataset import decode
 """
     assert imports_in(source, modules) == modules
+    relative = "from . import cells\nfrom .unpack import unpack"
+    modules = {f"course.edition.handin.{name}" for name in ("cells", "unpack", "runner")}
+    assert imports_in(relative, modules, "course.edition.handin") == modules - {"course.edition.handin.runner"}
+    with pytest.raises(AssertionError, match="relative"):
+        imports_in(relative, modules, "course.edition")
 
 
 # --- one place for one thing -----------------------------------------------------------------------------------------

@@ -3,11 +3,14 @@
 import contextlib
 import importlib.util
 import json
+import shutil
 import sys
 import zipfile
 from pathlib import Path
 
+from course.edition.grade import HERE as EDITION
 from course.edition.grade import Course
+from course.edition.handin import submission
 
 STANDIN = Path(__file__).parent / "standin"
 TEXT = ("discussion", "Heads carry.")
@@ -47,6 +50,30 @@ def write_zip(path, **files):
 
 def handed_in(path, add=ADD, scaled=SCALED):
     return write_zip(path, problem1=notebook(add), problem2=notebook(scaled))
+
+
+def student_folder(folder):
+    """As the handout makes it, with the stand-in's checks."""
+    shutil.copytree(STANDIN, folder)
+    shutil.copytree(EDITION / "handin", folder / "handin")
+    shutil.copy(EDITION / "submit.py", folder)
+    return folder
+
+
+def with_output(text):
+    """The notebook, as if it had been run and saved."""
+    content = json.loads(text)
+    output = {"output_type": "stream", "name": "stdout", "text": "1"}
+    content["cells"][0] |= {"outputs": [output], "execution_count": 1}
+    return json.dumps(content)
+
+
+def write_results(folder):
+    for pattern, count in submission.FILES.items():
+        for number in range(count):
+            path = folder / pattern.replace("*", str(number))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
 
 
 def processes_with(words):

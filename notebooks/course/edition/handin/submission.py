@@ -23,23 +23,24 @@ HERE = Path(__file__).resolve().parents[1]  # the student's folder
 NOTEBOOKS = ("problem1.ipynb", "problem2.ipynb")
 REPORT = "report.pdf"
 SECONDS = 120  # for one task, on a slow machine
+RESULTS = ("problem1/results", "problem2/results")
 OURS = {"checks.py", "given.py", "submit.py"}
 FILES = {  # what the assignment asks for, and how many
-    "results/problem1/training_log.json": 1,
-    "results/problem1/attention_patterns/example_*.png": 12,
-    "results/problem1/head_analysis/ablation_results.json": 1,
-    "results/problem1/head_analysis/head_specialization.json": 1,
-    "results/problem1/head_analysis/head_importance.png": 1,
-    "results/problem2/sinusoidal/training_log.json": 1,
-    "results/problem2/sinusoidal/training_curves.png": 1,
-    "results/problem2/learned/training_log.json": 1,
-    "results/problem2/learned/training_curves.png": 1,
-    "results/problem2/none/training_log.json": 1,
-    "results/problem2/none/training_curves.png": 1,
-    "results/problem2/extrapolation/extrapolation_results.json": 1,
-    "results/problem2/extrapolation/extrapolation_curves.png": 1,
-    "results/problem2/extrapolation/encoding_comparison.png": 1,
-    "results/problem2/extrapolation/learned_position_embeddings.png": 1,
+    "problem1/results/training_log.json": 1,
+    "problem1/results/attention_patterns/example_*.png": 12,
+    "problem1/results/head_analysis/ablation_results.json": 1,
+    "problem1/results/head_analysis/head_specialization.json": 1,
+    "problem1/results/head_analysis/head_importance.png": 1,
+    "problem2/results/sinusoidal/training_log.json": 1,
+    "problem2/results/sinusoidal/training_curves.png": 1,
+    "problem2/results/learned/training_log.json": 1,
+    "problem2/results/learned/training_curves.png": 1,
+    "problem2/results/none/training_log.json": 1,
+    "problem2/results/none/training_curves.png": 1,
+    "problem2/results/extrapolation/extrapolation_results.json": 1,
+    "problem2/results/extrapolation/extrapolation_curves.png": 1,
+    "problem2/results/extrapolation/encoding_comparison.png": 1,
+    "problem2/results/extrapolation/learned_position_embeddings.png": 1,
 }
 
 
@@ -86,16 +87,25 @@ def unrun_notebooks(folder: Path) -> Iterator[str]:
             yield str(error)
 
 
-def audit(folder: Path) -> list[str]:
-    """What the audit says about the results."""
-    if not (folder / "audit").is_dir() or not (folder / "results").is_dir():
-        return []
-    words = [sys.executable, "-m", "audit", "results"]
+def audit(folder: Path, handed_in: Path) -> str:
+    """What the audit says about the results. It is a folder beside this one, and need not be there."""
+    if not (folder / "audit").is_dir():
+        return ""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    words = [sys.executable, "-m", "audit", "."]
     try:
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(
+            words,
+            cwd=handed_in,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return [f"The audit did not end ({type(error).__name__})."]
-    return (done.stdout or done.stderr).strip().splitlines()
+        return f"The audit did not end ({type(error).__name__})."
+    return (done.stdout or done.stderr).strip()
 
 
 # --- the zip ---------------------------------------------------------------------------------------------------------
@@ -105,14 +115,14 @@ def files_of(folder: Path, with_report: bool) -> list[Path]:
     """Notebooks, the PDF, modules that a student has added, and the results; no links, nothing hidden."""
     names = [folder / name for name in (*NOTEBOOKS, *[REPORT] * with_report)]
     names += sorted(path for path in folder.glob("*.py") if path.name not in OURS)
-    names += sorted((folder / "results").rglob("*"))
+    names += [path for results in RESULTS for path in sorted((folder / results).rglob("*"))]
     hidden = [path for path in names if any(part.startswith(".") for part in path.relative_to(folder).parts)]
     return [path for path in names if path.is_file() and not path.is_symlink() and path not in hidden]
 
 
-def write_zip(folder: Path, name: str, with_report: bool) -> tuple[Path, list[str]]:
-    """The zip, and which files are too large for it. It is unpacked once as the grader does it before it counts."""
-    path, temporary = folder / f"{name}.zip", folder / f".{name}.zip"
+def write_zip(folder: Path, name: str, trial: Path, with_report: bool) -> list[str]:
+    """Which files are too large for it. Before it counts it is unpacked in `trial`, as the grader does it."""
+    temporary = folder / f".{name}.zip"
     files = files_of(folder, with_report)
     too_large = [file for file in files if file.stat().st_size > FILE_BYTES]
     try:
@@ -120,12 +130,11 @@ def write_zip(folder: Path, name: str, with_report: bool) -> tuple[Path, list[st
             for file in files:
                 if file not in too_large:
                     archive.write(file, file.relative_to(folder).as_posix())
-        with tempfile.TemporaryDirectory() as trial:
-            unpack(temporary, Path(trial))
-        os.replace(temporary, path)
+        unpack(temporary, trial)
+        os.replace(temporary, folder / f"{name}.zip")
     finally:
         temporary.unlink(missing_ok=True)
-    return path, [f"{file.relative_to(folder).as_posix()} is too large and is left out." for file in too_large]
+    return [f"{file.relative_to(folder).as_posix()} is too large and is left out." for file in too_large]
 
 
 def submit(folder: Path, name: str) -> int:
@@ -143,13 +152,15 @@ def submit(folder: Path, name: str) -> int:
         print(f"  {'-' if sentence else 'x'} {task}: {sentence or 'right'}", flush=True)
         missing += bool(sentence)
     no_report = pdf_gaps(folder)
-    findings = audit(folder)
-    path, too_large = write_zip(folder, name, with_report=not no_report)
+    with tempfile.TemporaryDirectory() as trial:
+        too_large = write_zip(folder, name, Path(trial), with_report=not no_report)
+        findings = audit(folder, Path(trial))
     gaps = [*unrun_notebooks(folder), *missing_files(folder), *no_report, *too_large]
-    for title, lines in (("What the audit says about the results:", findings), ("What is missing:", gaps)):
-        if lines:
-            print("\n".join([title, *(f"  - {line}" for line in lines)]))
-    print(f"{path.name} is written" + (", though something is missing." if missing or gaps else ": complete."))
+    if findings:
+        print(f"\nWhat the audit says about the results:\n{findings}")
+    if gaps:
+        print("\n".join(["\nWhat is missing:", *(f"  - {gap}" for gap in gaps)]))
+    print(f"\n{name}.zip is written" + (", though something is missing." if missing or gaps else ": complete."))
     return missing + len(gaps)
 
 
@@ -185,3 +196,7 @@ def main() -> None:
         sys.exit(f"submit.py: {error.filename}: {error.strerror}. No zip is written; an earlier one is as it was.")
     except KeyboardInterrupt:
         sys.exit("submit.py: stopped. No zip is written; an earlier one is as it was.")
+
+
+if __name__ == "__main__":
+    main()
