@@ -82,7 +82,7 @@ def build_root(job: dict[str, Any]) -> None:
 
 
 def set_limits(job: dict[str, Any]) -> None:
-    """What the kernel counts by itself, for each process; it also picks these first when memory runs out."""
+    """What the kernel counts by itself, for each process."""
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for name, value in job["limits"].items():
         number = getattr(resource, f"RLIMIT_{name}")
@@ -92,7 +92,7 @@ def set_limits(job: dict[str, Any]) -> None:
 
 
 def contained(job: dict[str, Any], ready: int, go: int) -> None:
-    """The first process inside. Ours is the first of the new process namespace's parent; the runner is a third one."""
+    """Three processes: one that waits outside of the new process namespace, its first one, and the runner."""
     if os.geteuid() == 0:
         os.setgroups([])
     call(libc.unshare, NAMESPACES)
@@ -137,7 +137,7 @@ def uncontained(job: dict[str, Any]) -> None:
 
 
 def descendants() -> dict[int, int]:
-    """{process: bytes of memory} of all that come from us. Orphans are ours, too: we have asked for them."""
+    """{process: bytes of memory} of all that come from us, orphans included: the kernel gives them to us."""
     parents, memory = {}, {}
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -150,6 +150,7 @@ def descendants() -> dict[int, int]:
 
 
 def end_all() -> None:
+    """Contained, the end of the first one is enough; uncontained, there may be orphans."""
     for _ in range(100):
         left = descendants()
         for process in left:
@@ -188,7 +189,7 @@ def map_users(child: int) -> None:
 
 def main() -> None:
     job = json.loads(sys.argv[1])
-    Path("/proc/self/oom_score_adj").write_text("1000")
+    Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out, we and ours go first
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     (ready, say_ready), (go, say_go) = os.pipe(), os.pipe()
     child = os.fork()

@@ -156,8 +156,15 @@ def check_containment(course: Path, private: Sequence[Path], is_contained: bool)
         raise UserError(f"the process that calls the functions does not start ({reason}).")
 
 
-def marks_of(zip_file: Path, course: Course, private: Sequence[Path], is_contained: bool, seconds: float) -> list[Mark]:
-    """Whatever a hand-in does, it has a mark for each task."""
+def marks_of(
+    zip_file: Path,
+    course: Course,
+    private: Sequence[Path],
+    is_contained: bool,
+    seconds: float,
+    stopped: threading.Event,
+) -> list[Mark]:
+    """Whatever a hand-in does, it has a mark for each task, unless all of this is stopped."""
     found: dict[str, list[Any] | str] = {}
     try:
         with process_for(zip_file, course.folder, private, is_contained) as command:
@@ -165,6 +172,8 @@ def marks_of(zip_file: Path, course: Course, private: Sequence[Path], is_contain
             until = time.monotonic() + SECONDS_IN_ALL
             try:
                 for name in course.tasks:
+                    if stopped.is_set():
+                        return []
                     found[name] = returned(process, course, name, min(seconds, until - time.monotonic()))
             finally:
                 process.stop()
@@ -235,16 +244,21 @@ def grade(
     zips = zips_in(folder)
     private = [folder, output, course.folder]
     check_containment(course.folder, private, is_contained)
+    stopped = threading.Event()
 
     def marks(zip_file: Path) -> list[Mark]:
-        found = marks_of(zip_file, course, private, is_contained, seconds)
-        tell(
-            f"{found[0].student}: {sum(mark.points or 0 for mark in found)} of {sum(mark.of for mark in found)} points"
-        )
+        found = marks_of(zip_file, course, private, is_contained, seconds, stopped)
+        points, of = sum(mark.points or 0 for mark in found), sum(mark.of for mark in found)
+        tell(f"{plain(zip_file.stem)}: {points} of {of} points")
         return found
 
     with ThreadPoolExecutor(cores()) as pool:
-        rows = pd.DataFrame([mark for found in pool.map(marks, zips) for mark in found], columns=Mark._fields)
+        try:
+            rows = pd.DataFrame([mark for found in pool.map(marks, zips) for mark in found], columns=Mark._fields)
+        except KeyboardInterrupt:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     rows["points"] = rows.points.astype("Int64")
     write_table(rows, output / "grades.csv")
     with atomic_path(output / "grades.md") as temporary:

@@ -227,7 +227,8 @@ def test_all_ends_with_the_outermost_process(run, by):
     process.wait(10)
     until(lambda: not processes_with("977004"), 10)
     timer.cancel()
-    process.stdout.close(), process.stdin.close()
+    process.stdout.close()
+    process.stdin.close()
     assert not processes_with("977004")
 
 

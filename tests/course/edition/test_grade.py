@@ -1,9 +1,12 @@
 """Each hand-in gets its own marks, whatever it or the others do; what it prints or forges is no score."""
 
 import contextlib
+import os
 import re
+import signal
 import socket
 import stat
+import time
 import zipfile
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from course.edition.grade import as_markdown, grade, plain
 
 from problem1.shared.errors import UserError
 from tests.course.edition.notebooks import ADD, SCALED, handed_in, notebook, processes_with, standin, write_zip
+from tests.shared.processes import start_script, until
 
 SECONDS = 6  # for a task; each process takes two or three to start
 
@@ -285,3 +289,32 @@ def test_the_command_says_what_is_wrong_and_where_the_grades_are(tmp_path, monke
 
 def test_grades_stay_out_of_git():
     assert "/grades/" in (module.ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_ctrl_c_ends_it_soon_and_leaves_nothing(tmp_path, namespaces):
+    """Five hand-ins that would take a minute each."""
+    (tmp_path / "zips").mkdir()
+    for number in range(5):
+        handed_in(tmp_path / "zips" / f"{number}.zip", "import time\ndef add(a, b):\n    time.sleep(977006)")
+    code = f"""
+import sys
+from pathlib import Path
+sys.path[:0] = [{str(module.ROOT)!r}, {str(module.ROOT / "notebooks")!r}]
+from course.edition.grade import grade
+from problem1.shared.commands import one_sentence
+from tests.shared.processes import start_script, until
+from tests.course.edition.notebooks import standin
+print("there", flush=True)
+with one_sentence("grade"):
+    grade(Path({str(tmp_path / "zips")!r}), Path({str(tmp_path / "out")!r}), standin())
+"""
+    process = start_script(tmp_path / "script.py", code)
+    assert process.stdout.readline() == "there\n"
+    until(lambda: processes_with("/hand-in/code/hand-in.zip"))
+    started = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    process.wait(60)
+    assert time.monotonic() - started < 30 and "stopped" in process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
+    assert not (tmp_path / "out").exists() and not processes_with(str(tmp_path))
