@@ -94,6 +94,14 @@ def test_it_writes_nowhere_else(run, tmp_path, place):
     assert run("open('own', 'w').write('x'); open('/tmp/own', 'w').write('x'); print('written')") == "written"
 
 
+def test_what_is_readable_is_not_writable_even_for_all(run, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib").chmod(0o777)
+    script = tried(f"open({str(tmp_path / 'lib' / 'new')!r}, 'w')")
+    assert run(script, readable=[*grade.readable(), str(tmp_path / "lib")]) == "OSError"
+    assert not list((tmp_path / "lib").iterdir())
+
+
 def test_what_it_writes_is_bounded_and_gone(run):
     script = "for i in range(100):\n    with open(f'{i}', 'wb') as file:\n        file.write(b'x' * 10_000_000)"
     assert run(tried("exec(code)", "errno").replace("try:", f"code = {script!r}\ntry:"), disk=40 << 20) == "OSError"
