@@ -32,7 +32,7 @@ ENDED = {75: "It used more memory than allowed.", 76: "It started more processes
 def command(code: Path, *files: str) -> list[str]:
     """The process; `code` is the folder that holds checks.py and this package."""
     words = f"import sys; sys.path.insert(0, {str(code)!r}); from handin.runner import serve; serve(*sys.argv[1:])"
-    return [sys.executable, "-I", "-c", words, *files]
+    return [sys.executable, "-P", "-c", words, *files]  # -P: what lies in the current folder does not come first
 
 
 def serve(zip_file: str = "") -> None:

@@ -186,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="submit.py", description="Check what there is and write one zip.")
     parser.add_argument("name", nargs="?", default="hand-in", help="of the zip (default hand-in)")
     name = parser.parse_args().name
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # sentences may hold any character
     if not re.fullmatch(r"\w[\w .-]{0,60}", name):
         sys.exit(f"submit.py: {name!r} is not a name for a file; use letters and digits.")
     try:
