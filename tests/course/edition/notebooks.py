@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import json
+import os
 import shutil
 import sys
 import zipfile
@@ -13,6 +14,7 @@ from course.edition.grade import Course
 from course.edition.handin import submission
 
 STANDIN = Path(__file__).parent / "standin"
+MARK = f"97{os.getpid()}"  # in the commands of processes that a test of this run starts
 TEXT = ("discussion", "Heads carry.")
 ADD, SCALED = "def add(a, b):\n    return a + b", "def scaled(a, b):\n    return a * b"
 

@@ -13,7 +13,7 @@ import pytest
 from course.edition import grade
 from course.edition.contain import MEMORY_EXCEEDED, PROCESSES_EXCEEDED
 
-from tests.course.edition.notebooks import processes_with
+from tests.course.edition.notebooks import MARK, processes_with
 from tests.shared.processes import until
 
 ROOT = Path(__file__).parents[3]
@@ -161,7 +161,7 @@ def test_the_environment_is_clean(run, monkeypatch, contained):
 
 # --- limits ----------------------------------------------------------------------------------------------------------
 
-MANY = """
+MANY = f"""
 import os, time
 count = 0
 for _ in range(200):
@@ -173,18 +173,18 @@ for _ in range(200):
     except OSError:
         pass
 print(count, flush=True)
-time.sleep(1)  # 977001
+time.sleep(1)  # {MARK}1
 """
 
 
 def test_the_kernel_refuses_too_many_processes(run):
     assert 5 < int(run(MANY)) <= grade.PROCESSES
-    assert not processes_with("977001")
+    assert not processes_with(f"{MARK}1")
 
 
 def test_uncontained_too_many_processes_are_the_end(run):
     run(MANY, contained=False, code=PROCESSES_EXCEEDED)
-    assert not processes_with("977001")
+    assert not processes_with(f"{MARK}1")
 
 
 @pytest.mark.parametrize("contained", [True, False])
@@ -192,13 +192,13 @@ def test_ten_gigabytes_are_refused(run, contained):
     assert run(tried("len(bytearray(10 << 30))"), contained) == "MemoryError"
 
 
-HOARD = """
+HOARD = f"""
 import os, time
 for _ in range(3):
     if os.fork() == 0:
         break
 x = b"x" * (60 << 20)
-time.sleep(60)  # 977002
+time.sleep(60)  # {MARK}2
 """
 
 
@@ -206,7 +206,7 @@ time.sleep(60)  # 977002
 def test_memory_is_counted_over_all_processes(run, contained):
     """Each of them is below the limit."""
     run(HOARD, contained, code=MEMORY_EXCEEDED, memory=150 << 20)
-    assert not processes_with("977002")
+    assert not processes_with(f"{MARK}2")
 
 
 @pytest.mark.parametrize("contained", [True, False])
@@ -218,26 +218,26 @@ def test_processor_time_ends(run, contained):
 
 @pytest.mark.parametrize("contained", [True, False])
 def test_what_is_left_in_the_background_ends_too(run, contained):
-    sleeper = "import time; time.sleep(977003)"
+    sleeper = f"import time; time.sleep({MARK}3)"
     script = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleeper!r}], start_new_session=True)"
     run(script, contained)
-    assert not processes_with("977003")
+    assert not processes_with(f"{MARK}3")
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
 def test_all_ends_with_the_outermost_process(run, by):
-    script = "import os, time\nos.fork()\nos.setsid()\nprint('there', flush=True)\ntime.sleep(977004)"
+    script = f"import os, time\nos.fork()\nos.setsid()\nprint('there', flush=True)\ntime.sleep({MARK}4)"
     process = subprocess.Popen(run.job(script), stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env={})
     timer = threading.Timer(30, process.kill)
     timer.start()
     assert process.stdout.readline() == "there\n"
     process.send_signal(by)
     process.wait(10)
-    until(lambda: not processes_with("977004"), 10)
+    until(lambda: not processes_with(f"{MARK}4"), 10)
     timer.cancel()
     process.stdout.close()
     process.stdin.close()
-    assert not processes_with("977004")
+    assert not processes_with(f"{MARK}4")
 
 
 def test_what_cannot_be_contained_is_not_run(run, tmp_path):
