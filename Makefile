@@ -5,7 +5,7 @@ READY := .venv/.ready
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder  # the cells of a notebook stay together
 
-.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks bench clean
+.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks grade damage bench clean
 
 setup: $(READY)  # install everything into .venv
 
@@ -49,6 +49,12 @@ browser-test: .venv/.browser  # run the notebooks in JupyterLab in Chromium, in 
 
 notebooks: $(READY)  # renew the outputs stored in the notebooks
 	$(BIN)/python notebooks/tools/run.py --in-place
+
+grade: $(READY)  # points and sentences for SUBMISSIONS=a folder of zips, written to grades/ (OUTPUT=...)
+	$(BIN)/python -m course.edition.grade "$(SUBMISSIONS)" --output "$(or $(OUTPUT),grades)"
+
+damage: $(READY)  # are a hundred notebooks, damaged at random, graded? takes a quarter of an hour
+	$(BIN)/python -m course.edition.damage
 
 bench: $(READY)  # what things cost, as ratios measured in one interleaved run
 	$(BIN)/python -W ignore -m problem1.bench

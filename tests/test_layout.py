@@ -18,6 +18,8 @@ ROOMS = {  # prefix of its modules -> folder, folder of its tests
     "problem2.encodings.": ("problem2/encodings", "tests/problem2/encodings"),
     "course.": ("notebooks/course", "tests/course"),
     "course.audit.": ("notebooks/course/audit", "tests/course/audit"),
+    "course.edition.": ("notebooks/course/edition", "tests/course/edition"),
+    "course.edition.handin.": ("notebooks/course/edition/handin", "tests/course/edition/handin"),
     "": ("notebooks/tools", "tests/tools"),
 }
 MADE = {"__pycache__", "results", "results-quick", ".ipynb_checkpoints", ".pytest_cache"}
@@ -30,7 +32,6 @@ OTHER_TESTS = {  # tests in these rooms that are not of one module
     "test_nbval": "of notebooks/conftest.py",
 }
 
-AUDIT = "course.audit"  # it is handed to students as it is, so it stands on itself
 
 # --- imports ---------------------------------------------------------------------------------------------------------
 
@@ -46,6 +47,9 @@ def module_files():
     }
 
 
+COPIED = ("course.audit", "course.edition.handin")  # into the student's folder, so they import relatively
+
+
 def imports_in(source, modules, package=""):
     """Which of `modules` a source imports, wherever in it. `from problem1 import model` imports problem1.model."""
     found = set()
@@ -53,10 +57,12 @@ def imports_in(source, modules, package=""):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level or (node.level == 1 and package == AUDIT), "a relative import; write the name in full"
-            origin = f"{package}.{node.module}" if node.level else node.module
-            names = {f"{origin}.{alias.name}" for alias in node.names}
-            found |= {name if name in modules else origin for name in names}
+            assert not node.level or (node.level == 1 and package in COPIED), (
+                "a relative import; write the name in full"
+            )
+            module = ".".join(filter(None, [package, node.module])) if node.level else node.module
+            names = {f"{module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else module for name in names}
     return found & set(modules)
 
 
@@ -76,10 +82,6 @@ def inside(module, package):
 
 def of_addition(module):
     return inside(module, "problem1") and not inside(module, "problem1.shared")
-
-
-def audit_leaves_its_room(imports):
-    return [edge for edge in edges(imports) if inside(edge[0], AUDIT) and not inside(edge[1], AUDIT)]
 
 
 def edges(imports):
@@ -111,6 +113,11 @@ def both_problems_outside_course(imports):
     return broken
 
 
+def copied_package_leaves_its_room(imports):
+    """It has to work where the project is not."""
+    return [edge for edge in edges(imports) for room in COPIED if inside(edge[0], room) and not inside(edge[1], room)]
+
+
 def cycles(imports):
     try:
         graphlib.TopologicalSorter(imports).prepare()
@@ -122,9 +129,9 @@ def cycles(imports):
 RULES = {  # rule -> imports that break it
     shared_leaves_its_room: {"problem1.shared.grid": {"problem1.model"}},
     problem2_imports_addition: {"problem2.model": {"problem1.shared.attention", "problem1.dataset"}},
-    audit_leaves_its_room: {"course.audit.facts": {"problem1.dataset"}},
     sweep_and_analysis_import_each_other: {"problem2.sweep": {"problem2.analysis"}},
     both_problems_outside_course: {"pdf": {"problem1.model", "problem2.model"}},
+    copied_package_leaves_its_room: {"course.edition.handin.cells": {"problem1.shared.errors"}},
     cycles: {"problem1.model": {"problem1.train"}, "problem1.train": {"problem1.model"}},
 }
 BROKEN = [
@@ -167,6 +174,11 @@ def late():
         from problem1.dataset import decode
 """
     assert imports_in(source, modules) == modules
+    relative = "from . import cells\nfrom .unpack import unpack"
+    modules = {f"course.edition.handin.{name}" for name in ("cells", "unpack", "runner")}
+    assert imports_in(relative, modules, "course.edition.handin") == modules - {"course.edition.handin.runner"}
+    with pytest.raises(AssertionError, match="relative"):
+        imports_in(relative, modules, "course.edition")
 
 
 def test_the_audit_stands_on_the_standard_library():
