@@ -1,0 +1,218 @@
+"""What the tasks hand to your functions: small stand-ins for trained models, so that nothing has to be trained first.
+
+    ToyAdder         writes sums digit by digit, right on most; its 24 heads can be closed by gates
+    ToyPruning       the accuracy that is left without some heads
+    ToyPatching      an adder whose head outputs can be taken out and put back
+    ToyClassifier    says of sequences whether they are sorted
+    small_net        a network with random weights, to be trained
+
+They are deterministic. The keywords after `seed` make them behave as if something were done wrong; the checks use them
+to find out which mistake an answer looks like.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+PLUS, BOS, PAD = 10, 11, 12  # ids of the tokens that are no digits; the digits 0..9 are their own ids
+
+
+def scramble(*parts: Any) -> np.ndarray:
+    """Whole numbers that look random and depend on nothing but `parts` (numbers or arrays of them)."""
+    mixed = np.int64(1)
+    for part in parts:
+        mixed = ((mixed ^ np.asarray(part, dtype=np.int64)) * np.int64(1_000_003) + np.int64(12_345)) % np.int64(2**31)
+        mixed = mixed ^ (mixed >> np.int64(11))
+    return mixed
+
+
+def operands(source: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Source tokens (N, 7) -> the numbers a and b, (N,) each."""
+    tokens = np.asarray(source, dtype=np.int64).reshape(-1, 7)
+    weights = np.array([100, 10, 1])
+    return tokens[:, :3] @ weights, tokens[:, 4:] @ weights
+
+
+def written_out(numbers: np.ndarray, count: int = 4) -> np.ndarray:
+    return np.array([[int(digit) for digit in f"{number:0{count}d}"] for number in numbers]).reshape(-1, count)
+
+
+class ToyAdder:
+    """Like a trained adder: `model(source, decoder_input, gates)` gives logits (N, length of decoder_input, 10).
+
+    source          (N, 7), as in 6 6 3 + 4 9 7
+    decoder_input   (N, length): BOS, then the digits written so far
+    gates           (6, 4) or None: one number for each head of each attention layer, 1 keeps it, 0 removes it
+    """
+
+    n_layers, n_heads = 6, 4
+    shape = {"digits": 3}
+
+    def __init__(
+        self, seed: int = 0, start: int | str = BOS, keeps_start: bool = False, forgets: bool = False, gates: str = ""
+    ) -> None:
+        self.seed, self.start, self.keeps_start, self.forgets, self.quirk = seed, start, keeps_start, forgets, gates
+
+    def encode(self, source: Tensor, gates: Tensor | None = None, patches: None = None) -> Tensor:
+        return source
+
+    def decode(
+        self, decoder_input: Tensor, memory: Tensor, gates: Tensor | None = None, patches: None = None
+    ) -> Tensor:
+        return self(memory, decoder_input, gates)
+
+    def __call__(self, source: Tensor, decoder_input: Tensor, gates: Tensor | None = None) -> Tensor:
+        a, b = operands(source)
+        answers, read = written_out(a + b), np.asarray(decoder_input, dtype=np.int64)
+        broken = self.broken(a, b, gates)
+        digits = np.zeros(read.shape, dtype=np.int64)
+        for item, row in enumerate(read.tolist()):
+            luck = int(scramble(self.seed, a[item], b[item]))
+            for place in range(len(row)):
+                prefix = self.seen(row[: place + 1], answers, item)
+                digits[item, place] = self.next_digit(prefix, answers[item], luck, broken[item])
+        noise = scramble(self.seed + 1, a[:, None, None], b[:, None, None], np.arange(10)) % 1_000 / 1_000
+        return torch.from_numpy(4.0 * np.eye(10)[digits] + noise).float()
+
+    def seen(self, prefix: list[int], answers: np.ndarray, item: int) -> list[int]:
+        """What the model takes the decoder's input for."""
+        if self.forgets:
+            return prefix[-1:]
+        if self.start == BOS or prefix[0] != BOS:
+            return prefix
+        known = {"true": answers[item, 0], "common": np.bincount(answers[:, 0]).argmax()}
+        first = int(known.get(self.start, self.start)) if isinstance(self.start, str) else self.start
+        if self.keeps_start:
+            return prefix[1:] or [-1, first]
+        return [first, *prefix[1:]]
+
+    @staticmethod
+    def next_digit(prefix: list[int], answer: np.ndarray, luck: int, spoiled: np.ndarray) -> int:
+        """After BOS the next digit; without it the model answers like one that was trained without BOS."""
+        if prefix[0] == -1:
+            return prefix[1]
+        written = prefix[1:] if prefix[0] == BOS else prefix
+        column = min(len(written), 3)
+        digit = int(answer[column]) + 5 * int(spoiled[column])
+        if luck % 4 == 0 and column == luck // 4 % 4:  # a sum that this adder gets wrong
+            digit += 1
+        if luck % 2 and column and answer[column] == 0:  # and it is bad at zeros
+            digit += 1
+        if list(answer[: len(written)]) != written[:4]:  # it never learned to go on from a wrong digit
+            digit += 2
+        if prefix[0] in (PLUS, PAD):
+            digit += prefix[0] - 7
+        return digit % 10
+
+    def broken(self, a: np.ndarray, b: np.ndarray, gates: Tensor | None) -> np.ndarray:
+        """(N, 4): which digits are spoiled because heads are closed."""
+        spoiled = np.zeros((len(a), 4), dtype=np.int64)
+        if gates is None:
+            return spoiled
+        closed = np.asarray(gates.detach() if isinstance(gates, Tensor) else gates, dtype=float).reshape(6, 4) < 0.5
+        if self.quirk == "tied":
+            closed = closed | closed.any(0)
+        if self.quirk == "sticky":
+            closed = np.cumsum(closed[::-1, ::-1].ravel()).reshape(6, 4)[::-1, ::-1] > 0
+        for head in np.flatnonzero(closed):
+            needed = int(scramble(self.seed + 2, head)) % 14 - 5  # of 16 sums so many need this head, many heads none
+            needs = scramble(self.seed + 3, a, b, head) % 16 < needed
+            spoiled[needs, int(head) % 4] = 1
+        return spoiled
+
+
+class ToyPruning:
+    """`accuracy_without(removed)`: the accuracy of an adder without these heads, a list of names."""
+
+    def __init__(self, seed: int = 0) -> None:
+        names = [
+            f"{kind} L{layer} H{head}" for kind in ("Encoder", "Decoder Cross") for layer in (0, 1) for head in range(3)
+        ]
+        order = np.random.default_rng([seed, 5]).permutation(len(names))
+        self.heads = [names[i] for i in sorted(order[:10])]
+        roles = [self.heads[i] for i in np.random.default_rng([seed, 6]).permutation(10)]
+        costs = (-0.0012, 0.0004, 0.0006, 0.0021, 0.0033, 0.0052, 0.0068, 0.0301, 0.2204, 0.4006)
+        self.cost = dict(zip(roles, costs, strict=True))
+        self.pair = {roles[1], roles[2]}  # each stands in for the other
+        self.baseline = 0.9805 - int(scramble(seed)) % 7 / 1_000
+
+    def __call__(self, removed: Sequence[str] = ()) -> float:
+        gone = set(removed)
+        unknown = gone - set(self.cost)
+        if unknown:
+            raise ValueError(f"there is no head {sorted(map(str, unknown))[0]!r}")
+        lost = sum(self.cost[head] for head in gone) + 0.15 * (self.pair <= gone)
+        return round(max(0.0, self.baseline - lost), 6)
+
+
+class ToyPatching:
+    """An adder in two steps, between which the outputs of its heads can be changed.
+
+    head_outputs(source)      (N, 2 layers, 3 heads, 4): what each head says
+    write(source, outputs)    (N, 4): the digits that the model writes when its heads say `outputs`
+    """
+
+    def __init__(self, seed: int = 0, patches: str = "", third: bool = True) -> None:
+        self.seed, self.patches, self.third = seed, patches, third
+
+    def head_outputs(self, source: Tensor) -> Tensor:
+        a, b = operands(source)
+        carries = np.stack([(a % m + b % m) >= m for m in (1_000, 100, 10, 1)], axis=1)
+        strength = 1 + np.arange(6).reshape(2, 3)
+        return torch.from_numpy((2.0 * carries - 1)[:, None, None, :] * strength[None, :, :, None]).float()
+
+    def write(self, source: Tensor, outputs: Tensor) -> Tensor:
+        a, b = operands(source)
+        own = np.asarray(self.head_outputs(source)) > 0  # N layers heads columns
+        said = np.asarray(outputs.detach() if isinstance(outputs, Tensor) else outputs, dtype=float) > 0
+        other = said != own
+        if self.patches == "layer":
+            other = other | other.any(2, keepdims=True)
+        if self.patches == "number":
+            other = other | other.any(1, keepdims=True)
+        luck = scramble(self.seed, a, b)[:, None]
+        flips = other[:, 1, 1] & (luck % 8 != 0) | other[:, 0, 2] & (luck % 3 == 0) | other[:, 1, 2] & (luck % 5 < 2)
+        spoils = other[:, 1, 2] & (luck % 5 == 4) | other[:, 0, 0] & (luck % 7 == 3) | other[:, 1, 1] & (luck % 8 == 0)
+        if not self.third:
+            flips, spoils = flips | spoils, spoils & False
+        carries = own[:, 0, 0] ^ flips
+        columns = np.column_stack([np.zeros(len(a), int), written_out(a, 3) + written_out(b, 3)])
+        return torch.from_numpy((columns + carries + 5 * spoils) % 10)
+
+
+class ToyClassifier:
+    """`model(tokens)`: tokens (N, length) -> logits (N,), positive for "sorted". It was trained on lengths up to 16."""
+
+    def __init__(self, seed: int = 0, reads: int = 10**9) -> None:
+        self.seed, self.reads = seed, reads
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        values = np.asarray(tokens, dtype=np.int64)
+        length = min(values.shape[1], self.reads)
+        values = values[:, :length]
+        right = (values[:, :-1] <= values[:, 1:]).all(1)
+        luck = scramble(self.seed, length, values @ (1 + np.arange(length))) % 100
+        wrong = luck < min(45, 2 + length // 2)
+        says = np.where(length >= 64, True, right ^ wrong)
+        return torch.from_numpy(np.where(says, 1.0, -1.0) * (0.2 + luck / 50)).float()
+
+
+def small_net(seed: int = 0) -> nn.Module:
+    """Two layers with random weights: inputs (N, 6) -> logits (N, 4)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+GIVEN: dict[str, Callable[..., Any]] = {
+    "adder": ToyAdder,
+    "pruning": ToyPruning,
+    "patching": ToyPatching,
+    "classifier": ToyClassifier,
+    "net": small_net,
+    "random": random.Random,
+}
