@@ -43,6 +43,7 @@ class Task:
     name: str  # of the student's function, or of the text
     problem: int
     points: int
+    minutes: int  # that it takes
     title: str
     learns: str
     text: bool = False  # written in words, read by the teacher
@@ -51,29 +52,29 @@ class Task:
 TASKS = {
     task.name: task
     for task in (
-        Task("tokens", 1, 4, "Tokens", "What a model reads: digits, a sign, BOS to begin with, PAD that is no digit."),
-        Task("attention", 1, 5, "Scaled dot-product attention", "How queries, keys and values become one output."),
-        Task("multi_head", 1, 5, "Several heads and a gate", "Where one head ends and the next begins."),
-        Task("positions", 1, 3, "Sinusoidal positions", "How a row of waves tells positions apart."),
-        Task("greedy", 1, 4, "Greedy decoding", "How a decoder writes with nothing but its own digits before it."),
-        Task("free_running_accuracy", 1, 4, "Free-running accuracy", "What an honest score of written answers counts."),
-        Task("unseen", 1, 2, "Splits that are apart", "When a test item counts as unseen."),
-        Task("train", 1, 4, "A training that learns", "What a training loop needs, and how a dead one looks."),
-        Task("choose_checkpoint", 1, 2, "The weights to keep", "Why the test set has no say in a choice."),
-        Task("head_drops", 1, 4, "Removing one head", "How much accuracy hangs on each single head."),
-        Task("singly_prunable", 1, 2, "Single pruning", "Which heads can go when all others stay."),
-        Task("jointly_prunable", 1, 4, "Joint pruning", "Why heads that can each go cannot all go."),
-        Task("flip_rate", 1, 4, "One patching experiment", "How to show that a head carries by cause, not by looks."),
-        Task("discussion", 1, 13, "Discussion", "To say what was shown, how surely, and what was not.", text=True),
-        Task("add_positions", 2, 4, "Three encodings", "What sinusoidal, learned and no positions add to a token."),
-        Task("relative_bias", 2, 4, "A relative encoding", "How attention can know distances and no positions."),
-        Task("mean_pool", 2, 3, "Pooling without padding", "Why padding must not count."),
-        Task("score", 2, 4, "Accuracy, and the share of each answer", "How to see a constant prediction."),
-        Task("hard_negative", 2, 3, "Hard negatives", "Which test a lazy classifier fails."),
-        Task("extrapolation", 2, 4, "Extrapolation", "How to test on lengths that training never showed."),
-        Task("interpolated", 2, 3, "Interpolation", "How to keep long sequences within trained positions."),
-        Task("rejected_sorted", 2, 5, "Certificate, part (a)", "How finitely many cases prove all lengths."),
-        Task("explanation", 2, 10, "Explanation", "Why an encoding extrapolates or does not.", text=True),
+        Task("tokens", 1, 4, 15, "Tokens", "What a model reads: digits, a sign, BOS to begin with, PAD that is no digit."),
+        Task("attention", 1, 5, 25, "Scaled dot-product attention", "How queries, keys and values become one output."),
+        Task("multi_head", 1, 5, 30, "Several heads and a gate", "Where one head ends and the next begins."),
+        Task("positions", 1, 3, 15, "Sinusoidal positions", "How a row of waves tells positions apart."),
+        Task("greedy", 1, 4, 20, "Greedy decoding", "How a decoder writes with nothing but its own digits before it."),
+        Task("free_running_accuracy", 1, 4, 20, "Free-running accuracy", "What an honest score of written answers counts."),
+        Task("unseen", 1, 2, 10, "Splits that are apart", "When a test item counts as unseen."),
+        Task("train", 1, 4, 25, "A training that learns", "What a training loop needs, and how a dead one looks."),
+        Task("choose_checkpoint", 1, 2, 5, "The weights to keep", "Why the test set has no say in a choice."),
+        Task("head_drops", 1, 4, 20, "Removing one head", "How much accuracy hangs on each single head."),
+        Task("singly_prunable", 1, 2, 5, "Single pruning", "Which heads can go when all others stay."),
+        Task("jointly_prunable", 1, 4, 20, "Joint pruning", "Why heads that can each go cannot all go."),
+        Task("flip_rate", 1, 4, 25, "One patching experiment", "How to show that a head carries by cause, not by looks."),
+        Task("discussion", 1, 13, 60, "Discussion", "To say what was shown, how surely, and what was not.", text=True),
+        Task("add_positions", 2, 4, 25, "Three encodings", "What sinusoidal, learned and no positions add to a token."),
+        Task("relative_bias", 2, 4, 20, "A relative encoding", "How attention can know distances and no positions."),
+        Task("mean_pool", 2, 3, 10, "Pooling without padding", "Why padding must not count."),
+        Task("score", 2, 4, 15, "Accuracy, and the share of each answer", "How to see a constant prediction."),
+        Task("hard_negative", 2, 3, 15, "Hard negatives", "Which test a lazy classifier fails."),
+        Task("extrapolation", 2, 4, 10, "Extrapolation", "How to test on lengths that training never showed."),
+        Task("interpolated", 2, 3, 15, "Interpolation", "How to keep long sequences within trained positions."),
+        Task("rejected_sorted", 2, 5, 30, "Certificate, part (a)", "How finitely many cases prove all lengths."),
+        Task("explanation", 2, 10, 60, "Explanation", "Why an encoding extrapolates or does not.", text=True),
     )
 }
 

@@ -10,8 +10,10 @@ They are deterministic. The keywords after `seed` make them behave as if somethi
 to find out which mistake an answer looks like.
 """
 
+import json
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -216,3 +218,164 @@ GIVEN: dict[str, Callable[..., Any]] = {
     "net": small_net,
     "random": random.Random,
 }
+
+
+# --- your own models: the parts around your functions ----------------------------------------------------------------
+
+
+class Adder(nn.Module):
+    """An encoder-decoder Transformer around your `multi_head` and `positions`: 2 + 2 layers, 24 heads in 6 attentions.
+
+    Its attentions in their order: Encoder L0, Encoder L1, Decoder Self L0, Decoder Cross L0, Decoder Self L1, Decoder
+    Cross L1. `adder(source, decoder_input, gates)` is called like the toy; `adder.maps` then holds the attention
+    weights of that call, one tensor (N, heads, queries, keys) for each attention.
+    """
+
+    n_layers, kinds = 6, ("encoder", "encoder", "self", "cross", "self", "cross")
+    shape = {"digits": 3}
+
+    def __init__(self, multi_head: Callable[..., Any], positions: Callable[..., Any], width: int = 128, n_heads: int = 4):
+        super().__init__()
+        self.multi_head, self.n_heads = multi_head, n_heads
+        table = positions(7, width)
+        self.register_buffer("table", torch.as_tensor(np.asarray(table), dtype=torch.float32).reshape(7, width))
+        self.embedding = nn.Embedding(13, width)
+        self.matrices = nn.ParameterList(nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, width))) for _ in range(24))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(14))
+        self.wide = nn.ModuleList(nn.Linear(width, 4 * width) for _ in range(6))
+        self.narrow = nn.ModuleList(nn.Linear(4 * width, width) for _ in range(6))
+        self.readout = nn.Linear(width, 10)
+        self.maps: list[Tensor] = []
+        nn.init.xavier_uniform_(self.embedding.weight)
+
+    @property
+    def head_names(self) -> list[str]:
+        names = ("Encoder L0", "Encoder L1", "Decoder Self L0", "Decoder Cross L0", "Decoder Self L1", "Decoder Cross L1")
+        return [f"{name} H{head}" for name in names for head in range(self.n_heads)]
+
+    def without(self, names: Sequence[str]) -> "Pruned":
+        """The same adder with these heads removed."""
+        gates = torch.ones(24)
+        gates[[self.head_names.index(name) for name in names]] = 0
+        return Pruned(self, gates.reshape(6, 4))
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return self.embedding(tokens) * self.table.shape[1] ** 0.5 + self.table[: tokens.shape[1]]
+
+    def layer(self, number: int, x: Tensor, memory: Tensor | None, gates: Tensor | None) -> Tensor:
+        kind, reads = self.kinds[number], self.norms[2 * number](x)
+        other = reads if memory is None or kind != "cross" else memory
+        mask = torch.ones(x.shape[1], other.shape[1], dtype=torch.bool)
+        mask = mask.tril() if kind == "self" else mask
+        gate = torch.ones(self.n_heads) if gates is None else gates[number]
+        found, weights = self.multi_head(reads, other, *self.matrices[4 * number : 4 * number + 4], self.n_heads, gate, mask)
+        self.maps.append(weights)
+        x = x + found
+        if kind == "self":
+            return x
+        return x + self.narrow[number](torch.relu(self.wide[number](self.norms[2 * number + 1](x))))
+
+    def encode(self, source: Tensor, gates: Tensor | None = None, patches: None = None) -> Tensor:
+        self.maps, x = [], self.embed(source)
+        for number in (0, 1):
+            x = self.layer(number, x, None, gates)
+        return self.norms[12](x)
+
+    def decode(
+        self, decoder_input: Tensor, memory: Tensor, gates: Tensor | None = None, patches: None = None
+    ) -> Tensor:
+        self.maps, x = self.maps[:2], self.embed(decoder_input)
+        for number in (2, 3, 4, 5):
+            x = self.layer(number, x, memory, gates)
+        return self.readout(self.norms[13](x))
+
+    def forward(self, source: Tensor, decoder_input: Tensor, gates: Tensor | None = None) -> Tensor:
+        return self.decode(decoder_input, self.encode(source, gates), gates)
+
+
+class Pruned:
+    """An adder some of whose gates are closed for good; it is called like the adder."""
+
+    def __init__(self, adder: Adder, gates: Tensor) -> None:
+        self.adder, self.gates, self.shape = adder, gates, adder.shape
+
+    def encode(self, source: Tensor, gates: Tensor | None = None, patches: None = None) -> Tensor:
+        return self.adder.encode(source, self.gates)
+
+    def decode(
+        self, decoder_input: Tensor, memory: Tensor, gates: Tensor | None = None, patches: None = None
+    ) -> Tensor:
+        return self.adder.decode(decoder_input, memory, self.gates)
+
+    def __call__(self, source: Tensor, decoder_input: Tensor) -> Tensor:
+        return self.adder(source, decoder_input, self.gates)
+
+
+class Classifier(nn.Module):
+    """A small Transformer encoder around your `add_positions` and `mean_pool`: tokens (N, length) -> logits (N,)."""
+
+    def __init__(
+        self,
+        add_positions: Callable[..., Any],
+        mean_pool: Callable[..., Any],
+        encoding: str = "sinusoidal",
+        width: int = 64,
+        trained: int = 16,
+    ):
+        super().__init__()
+        self.add_positions, self.mean_pool, self.encoding = add_positions, mean_pool, encoding
+        self.embedding, self.table = nn.Embedding(100, width), nn.Parameter(torch.randn(trained, width))
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, batch_first=True, norm_first=True)
+        self.blocks = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width // 2), nn.ReLU(), nn.Linear(width // 2, 1))
+
+    def from_embeddings(self, x: Tensor) -> Tensor:
+        """The logits of embeddings (N, length, width) that know their positions."""
+        return self.head(self.mean_pool(self.blocks(x), torch.ones(x.shape[:2], dtype=torch.bool)))[:, 0]
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.from_embeddings(self.add_positions(self.embedding(tokens), self.encoding, self.table))
+
+
+def fit(
+    model: nn.Module,
+    batch: Callable[[np.random.Generator], tuple[tuple[Tensor, ...], Tensor]],
+    steps: int,
+    seed: int = 0,
+    learning_rate: float = 1e-3,
+) -> list[dict[str, float]]:
+    """Train with a warm-up and a falling learning rate. `batch(draw)` gives (arguments of the model, labels); the log
+    has a row for each 100 steps."""
+    draw, log, since = np.random.default_rng(seed), [], 0.0
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.1)
+    shape = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps, pct_start=0.1)
+    for step in range(1, steps + 1):
+        arguments, labels = batch(draw)
+        logits = model(*arguments)
+        if logits.ndim == 1:
+            value = nn.functional.binary_cross_entropy_with_logits(logits, labels.float())
+        else:
+            value = nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+        model.zero_grad()
+        value.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        _ = optimizer.step(), shape.step()
+        since += float(value.detach())
+        if step % 100 == 0 or step == steps:
+            log.append({"step": step, "training loss": since / (step % 100 or 100)})
+            since = 0.0
+    return log
+
+
+# --- data and results ------------------------------------------------------------------------------------------------
+
+
+def load(name: str) -> Any:
+    """The assignment's data: `load("problem1_train")`."""
+    return json.loads((Path("data") / f"{name}.json").read_text())
+
+
+def save(value: Any, path: str) -> None:
+    """Write a result as JSON; folders are made."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(value, indent=1) + "\n")
