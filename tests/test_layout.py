@@ -15,6 +15,7 @@ ROOMS = {  # prefix of its modules -> folder, folder of its tests
     "problem2.": ("problem2", "tests/problem2"),
     "problem2.encodings.": ("problem2/encodings", "tests/problem2/encodings"),
     "course.": ("notebooks/course", "tests/course"),
+    "course.edition.": ("notebooks/course/edition", "tests/course/edition"),
     "": ("notebooks/tools", "tests/tools"),
 }
 MADE = {"__pycache__", "results", "results-quick", ".ipynb_checkpoints", ".pytest_cache"}

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 try:
-    import given
+    import given  # type: ignore[import-not-found]
 except ImportError:  # in the project it is part of a package
     from course.edition import given
 
@@ -52,19 +52,30 @@ class Task:
 TASKS = {
     task.name: task
     for task in (
-        Task("tokens", 1, 4, 15, "Tokens", "What a model reads: digits, a sign, BOS to begin with, PAD that is no digit."),
+        Task(
+            "tokens", 1, 4, 15, "Tokens", "What a model reads: digits, a sign, BOS to begin with, PAD that is no digit."
+        ),
         Task("attention", 1, 5, 25, "Scaled dot-product attention", "How queries, keys and values become one output."),
         Task("multi_head", 1, 5, 30, "Several heads and a gate", "Where one head ends and the next begins."),
         Task("positions", 1, 3, 15, "Sinusoidal positions", "How a row of waves tells positions apart."),
         Task("greedy", 1, 4, 20, "Greedy decoding", "How a decoder writes with nothing but its own digits before it."),
-        Task("free_running_accuracy", 1, 4, 20, "Free-running accuracy", "What an honest score of written answers counts."),
+        Task(
+            "free_running_accuracy",
+            1,
+            4,
+            20,
+            "Free-running accuracy",
+            "What an honest score of written answers counts.",
+        ),
         Task("unseen", 1, 2, 10, "Splits that are apart", "When a test item counts as unseen."),
         Task("train", 1, 4, 25, "A training that learns", "What a training loop needs, and how a dead one looks."),
         Task("choose_checkpoint", 1, 2, 5, "The weights to keep", "Why the test set has no say in a choice."),
         Task("head_drops", 1, 4, 20, "Removing one head", "How much accuracy hangs on each single head."),
         Task("singly_prunable", 1, 2, 5, "Single pruning", "Which heads can go when all others stay."),
         Task("jointly_prunable", 1, 4, 20, "Joint pruning", "Why heads that can each go cannot all go."),
-        Task("flip_rate", 1, 4, 25, "One patching experiment", "How to show that a head carries by cause, not by looks."),
+        Task(
+            "flip_rate", 1, 4, 25, "One patching experiment", "How to show that a head carries by cause, not by looks."
+        ),
         Task("discussion", 1, 13, 60, "Discussion", "To say what was shown, how surely, and what was not.", text=True),
         Task("add_positions", 2, 4, 25, "Three encodings", "What sinusoidal, learned and no positions add to a token."),
         Task("relative_bias", 2, 4, 20, "A relative encoding", "How attention can know distances and no positions."),
@@ -203,6 +214,14 @@ def as_array(value: Any) -> np.ndarray | None:
     return found
 
 
+def needed(value: Any) -> np.ndarray:
+    """Numbers as an array; a rule that needs them does not apply otherwise."""
+    found = as_array(value)
+    if found is None:
+        raise ValueError("no table of numbers")
+    return found
+
+
 def same(value: Any, right: Any) -> bool:
     """Equal but for rounding, for the difference between 1, 1.0 and True, and for axes of length 1."""
     if isinstance(right, dict):
@@ -292,9 +311,8 @@ def other_question(task: str, calls: list[Call], values: list[Any], wrong: list[
     variants = [VARIANTS[task](calls[i]) for i in wrong]
     for name in variants[0]:
         told = [as_array(answer(task, others[name]).get("value")) for others in variants if name in others]
-        if (
-            name.startswith("batch ")
-            or all(each is not None and np.ptp(each) == 0 for each in told)
+        if name.startswith("batch ") or (
+            all(each is not None and np.ptp(each) == 0 for each in told)
             and len({float(each.flat[0]) for each in told if each is not None}) == 1
         ):
             continue  # an answer that is the same everywhere tells nothing
@@ -322,9 +340,15 @@ def general(values: list[Any], right: list[Any], number: int, count: int) -> str
     if expected is None or found is None:
         return f"{where} it returns {short(value)}, and something like {short(wanted)} is right"
     if found.shape != expected.shape:
-        return f"{where} it returns the shape {found.shape}, and {expected.shape} is right: look at what each axis stands for"
+        return (
+            f"{where} it returns the shape {found.shape}, and {expected.shape} "
+            "is right: look at what each axis stands for"
+        )
     if not np.isfinite(found).all():
-        return f"{where} some numbers are {found[~np.isfinite(found)].flat[0]}; look for a division by zero or a row without keys"
+        return (
+            f"{where} some numbers are {found[~np.isfinite(found)].flat[0]}; "
+            "look for a division by zero or a row without keys"
+        )
     place = tuple(int(i) for i in np.argwhere(~np.isclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE))[0])
     at = f" at index {', '.join(map(str, place))}" if place else ""
     return f"{where} the form is right, but{at} it has {found[place]:.4g} where {expected[place]:.4g} is right"
@@ -400,7 +424,7 @@ def token_mistake(part: str, rows: list[list[int]], expected: list[list[int]]) -
             return "PAD stands in front; it belongs behind the last digit"
         if given.PAD in row and 0 in wanted and 0 not in row:
             return "a digit 0 has become PAD: they need different ids"
-        if same(row[::-1], wanted) or same(row[:3][::-1] + [row[3]] + row[4:][::-1], wanted):
+        if same(row[::-1], wanted) or same([*row[:3][::-1], row[3], *row[4:][::-1]], wanted):
             return "the source stands the wrong way round; the most significant digit comes first"
     if part == "target":
         if same(row[::-1], wanted):
@@ -449,12 +473,14 @@ def attention_rule(calls: list[Call], values: list[Any], right: list[Any], answe
         return "it should return two things, weights and outputs, in this order"
     if all(same(value[::-1], wanted) for value, wanted in zip(values, right, strict=True)):
         return "weights and outputs have changed places"
-    pairs = [(as_array(value[0]), as_array(wanted[0])) for value, wanted in zip(values, right, strict=True)]
-    if any(found is None or found.shape != wanted.shape for found, wanted in pairs):
-        shapes = next((f, w.shape) for f, w in pairs if f is None or f.shape != w.shape)
-        return f"the weights must have the shape {shapes[1]}, one row for each query"
+    pairs = [(needed(value[0]), needed(wanted[0])) for value, wanted in zip(values, right, strict=True)]
+    if other := [wanted.shape for found, wanted in pairs if found.shape != wanted.shape]:
+        return f"the weights must have the shape {other[0]}, one row for each query"
     if all(same(*pair) for pair in pairs):
-        return "the weights are right but the outputs are not: each output is the mean of the values, by its row of weights"
+        return (
+            "the weights are right but the outputs are not: each output "
+            "is the mean of the values, by its row of weights"
+        )
     found, wanted = pairs[0]
     if not np.isfinite(found).all():
         return "some weights are not numbers: look at what the softmax makes of hidden keys"
@@ -463,7 +489,10 @@ def attention_rule(calls: list[Call], values: list[Any], right: list[Any], answe
         if slope is not None and abs(slope - 1) > 0.02:
             width = numbers(calls[0]["q"]).shape[-1]
             if abs(slope - math.sqrt(width)) < 0.05 * math.sqrt(width):
-                return f"the scores are {slope:.2f} times too large, the root of the width {width}: is a square root missing?"
+                return (
+                    f"the scores are {slope:.2f} times too large, the root of "
+                    f"the width {width}: is a square root missing?"
+                )
             return f"the scores are {slope:.2f} times as large as they should be: by what are they divided?"
         if slope is None:
             return "the scores are not products of queries and keys: look at which axes are multiplied"
@@ -574,8 +603,8 @@ def multi_head_rule(calls: list[Call], values: list[Any], right: list[Any], answ
         )
     if all(same(value[0], wanted[0]) for value, wanted in zip(values, right, strict=True)):
         return "the output is right but the weights are not: return those of each head, (B, H, Q, K)"
-    found = [as_array(value[0]) for value in values]
-    if any(f is None or f.shape != np.shape(r[0]) for f, r in zip(found, right, strict=True)):
+    found = [needed(value[0]) for value in values]
+    if any(f.shape != np.shape(r[0]) for f, r in zip(found, right, strict=True)):
         return ""
     plain, uniform, closed, _, none = found
     gate = np.repeat(numbers(calls[2]["gate"]), plain.shape[-1] // calls[2]["n_heads"])
@@ -584,12 +613,18 @@ def multi_head_rule(calls: list[Call], values: list[Any], right: list[Any], answ
     if np.abs(none).max() > 1e-4:
         return "with every gate closed something is left: look at where the gate is multiplied"
     if np.abs(uniform - uniform[:, :1]).max() > 1e-3:
-        return "with queries of zero all tokens should get the same output, but they do not: the heads are split or joined without transposing"
+        return (
+            "with queries of zero all tokens should get the same output, but they "
+            "do not: the heads are split or joined without transposing"
+        )
     if not same(values[1][0], right[1][0]):
         v = numbers(calls[1]["memory"]) @ numbers(calls[1]["w_v"])
         pieces = v.reshape(len(v), calls[1]["n_heads"], v.shape[1], -1).mean(2).reshape(len(v), 1, -1)
         if np.allclose(uniform, pieces @ numbers(calls[1]["w_o"]), atol=1e-3):
-            return "a head gets some of the tokens with all their numbers: the heads are split or joined without transposing"
+            return (
+                "a head gets some of the tokens with all their numbers: the "
+                "heads are split or joined without transposing"
+            )
         return "even uniform attention comes out wrong, so look at the values, at how heads are joined, and at W_O"
     return ""
 
@@ -752,7 +787,7 @@ def free_running_rule(calls: list[Call], values: list[Any], right: list[Any], an
     found = [as_array(value) for value in values]
     if any(f is None or f.size != 1 for f in found):
         return "it should return one number, the share of right answers"
-    given_values = np.array([float(f.squeeze()) for f in found])
+    given_values = np.array([float(np.squeeze(f)) for f in found if f is not None])
     wrong_numbers = [wrong_scores(call, answer) for call in calls]
     right_values = np.array(right, dtype=float)
     for name in wrong_numbers[0]:
@@ -768,7 +803,10 @@ def free_running_rule(calls: list[Call], values: list[Any], right: list[Any], an
     if np.allclose(given_values, 1 - right_values, atol=1e-4):
         return "this is the share of wrong answers"
     if (given_values > right_values + 1e-6).any():
-        return "the score is too high: is the model given anything but the sum and its own digits, or is anything not counted"
+        return (
+            "the score is too high: is the model given anything but the "
+            "sum and its own digits, or is anything not counted"
+        )
     return "the score is too low: is every answer decoded from BOS and compared with its own target"
 
 
@@ -909,30 +947,48 @@ def train_rule(calls: list[Call], values: list[Any], right: list[Any], answer: A
         return ""
     facts = training_facts(call, value)
     if facts is None:
-        return f"it should return two lists: the mean loss of each of the {call['epochs']} epochs, and the trained model's answer to each input"
-    losses, predictions, share, labels = facts
+        return (
+            f"it should return two lists: the mean loss of each of the {call['epochs']} "
+            "epochs, and the trained model's answer to each input"
+        )
+    losses, predictions, share, _ = facts
     start, constant = starting_loss(call), math.log(4)
     end = f"the loss goes from {losses[0]:.2f} to {losses[-1]:.2f}"
     if not np.isfinite(losses).all():
         return "the loss is not a number in the end: the training has diverged"
     if np.ptp(losses) < 1e-3:
-        return f"the training is dead: the loss is {losses[0]:.2f} in every epoch, so no step changes the weights of this model"
+        return (
+            f"the training is dead: the loss is {losses[0]:.2f} in every "
+            "epoch, so no step changes the weights of this model"
+        )
     if losses[-1] > 1.5 * max(losses[0], start):
         return f"{end}: the steps go uphill"
     own_label = "does each input still have its own label when the items are shuffled, and do all weights take part"
     if np.unique(predictions).size == 1:
-        return f"a constant prediction: the trained model answers {predictions[0]:.0f} to every input, and {end}: {own_label}"
+        return (
+            "a constant prediction: the trained model answers "
+            f"{predictions[0]:.0f} to every input, and {end}: {own_label}"
+        )
     if share < 0.7 and losses[-1] > 0.7 * constant:
         return f"{end}, no better than a guess, which has {constant:.2f}: {own_label}"
     if share >= 0.9 and losses[0] < losses[-1] and train_accepted(call, [losses[::-1].tolist(), value[1]], None):
         return "it learns, but the losses are in reverse order: return the loss of each epoch in its order"
     if share >= 0.9 and losses[-1] > 0.4 * start and losses[0] < 1.3 * start:
-        return f"the answers are right but {end} and no further: is a softmax applied twice, or is the loss that of other weights"
+        return (
+            f"the answers are right but {end} and no further: is a softmax "
+            "applied twice, or is the loss that of other weights"
+        )
     if share >= 0.9 and (losses[0] > 1.3 * start or losses[0] < 0.3 * start):
-        return f"it learns, but the losses are no means: the first is {losses[0]:.2f}, and the untrained model's is {start:.2f}"
+        return (
+            "it learns, but the losses are no means: the first is "
+            f"{losses[0]:.2f}, and the untrained model's is {start:.2f}"
+        )
     if share >= 0.9:
         return f"it learns, but {end}: return the mean loss of each epoch in its order"
-    return f"it learns too little ({end}, {share:.0%} right): does every item come once in each epoch, and does every batch make a step"
+    return (
+        f"it learns too little ({end}, {share:.0%} right): does every item "
+        "come once in each epoch, and does every batch make a step"
+    )
 
 
 @kept_in(MAKERS, "choose_checkpoint")
@@ -1015,11 +1071,12 @@ def head_drops_rule(calls: list[Call], values: list[Any], right: list[Any], answ
     found, wanted = as_array(values[0]), np.array(right[0])
     if found is None:
         return "it should return a table of numbers, 6 layers by 4 heads"
-    if found.shape == (4, 6) or found.size == 24 and found.shape != wanted.shape:
-        if np.allclose(found.ravel(), wanted.ravel(), atol=1e-4) or np.allclose(
-            found.T.ravel(), wanted.ravel(), atol=1e-4
-        ):
-            return "the numbers are right, their table is not: a row for each of 6 layers, a column for each of 4 heads"
+    if (
+        found.size == 24
+        and found.shape != wanted.shape
+        and any(np.allclose(each.ravel(), wanted.ravel(), atol=1e-4) for each in (found, found.T))
+    ):
+        return "the numbers are right, their table is not: a row for each of 6 layers, a column for each of 4 heads"
     if found.shape != wanted.shape:
         return "it should return a table of numbers, 6 layers by 4 heads"
     if np.allclose(found, -wanted, atol=1e-4):
@@ -1081,7 +1138,10 @@ def singly_rule(calls: list[Call], values: list[Any], right: list[Any], answer: 
         if missing and all(call["drops"][name] < 0 for name in missing):
             return "a head without which accuracy rises is left out; its drop is negative, and it may go"
         if added:
-            return f"{sorted(added)[0]} is named, though its drop of {call['drops'][sorted(added)[0]]} is above the tolerance"
+            return (
+                f"{sorted(added)[0]} is named, though its drop of "
+                f"{call['drops'][sorted(added)[0]]} is above the tolerance"
+            )
         if missing:
             return f"{sorted(missing)[0]} is left out, though its drop is only {call['drops'][sorted(missing)[0]]}"
     return ""
@@ -1111,14 +1171,23 @@ def jointly_rule(calls: list[Call], values: list[Any], right: list[Any], answer:
         base, left = toy(), toy(value)
         alone = {head for head in call["heads"] if base - toy([head]) <= call["tolerance"]}
         if set(value) == alone:
-            return f"all heads that can go alone are removed at once, and accuracy falls from {base:.3f} to {left:.3f}: they stand in for each other"
+            return (
+                "all heads that can go alone are removed at once, and accuracy falls "
+                f"from {base:.3f} to {left:.3f}: they stand in for each other"
+            )
         if base - left > call["tolerance"] + 1e-9:
             steps = [toy(value[:i]) - toy(value[: i + 1]) for i in range(len(value))]
             if max(steps) <= call["tolerance"] + 1e-9:
-                return f"each step costs little, but together they cost {base - left:.3f}: compare with the complete model, not with the step before"
+                return (
+                    f"each step costs little, but together they cost {base - left:.3f}: "
+                    "compare with the complete model, not with the step before"
+                )
             return f"without these heads accuracy falls from {base:.3f} to {left:.3f}, more than the tolerance"
         if len(value) < len(wanted):
-            return f"{len(value)} heads are removed, though more can go: after each removal every head left must be tried again"
+            return (
+                f"{len(value)} heads are removed, though more can go: after "
+                "each removal every head left must be tried again"
+            )
         return "another set of heads is removed: at each step the head goes whose removal leaves the highest accuracy"
     return ""
 
@@ -1173,7 +1242,7 @@ def flip_rule(calls: list[Call], values: list[Any], right: list[Any], answer: An
     found = [as_array(value) for value in values]
     if any(f is None or f.size != 1 for f in found):
         return "it should return one number, the share of sums whose digit flips"
-    rates, wanted = np.array([float(f.squeeze()) for f in found]), np.array(right, dtype=float)
+    rates, wanted = np.array([float(np.squeeze(f)) for f in found if f is not None]), np.array(right, dtype=float)
     if np.abs(rates).max() < 1e-9:
         return "nothing ever flips: is the patched copy of the outputs the one that is written from"
     if np.allclose(rates, 1 - wanted, atol=1e-4):
@@ -1218,8 +1287,7 @@ def add_positions_rule(calls: list[Call], values: list[Any], right: list[Any], a
             continue
         if isinstance(value, str):
             if (
-                "index" in value.lower()
-                and "range" in value.lower()
+                ("index" in value.lower() and "range" in value.lower())
                 or "out of bounds" in value
                 or "must match" in value
             ):
@@ -1257,11 +1325,9 @@ def table_mistake(rows: np.ndarray, table: np.ndarray) -> str:
         if (read == np.arange(len(rows)) % len(table)).all():
             return "beyond its last row the table begins again; the last row should serve all further positions"
         return "positions beyond the table get other rows than its last one"
-    if (
-        (read[:-1] == expected[1:]).all()
-        and len(rows) <= len(table)
-        or (read == np.minimum(expected + 1, len(table) - 1)).all()
-    ):
+    if ((read[:-1] == expected[1:]).all() and len(rows) <= len(table)) or (
+        read == np.minimum(expected + 1, len(table) - 1)
+    ).all():
         return LATER
     if (read == expected[::-1]).all():
         return "the rows stand in reverse order"
@@ -1285,7 +1351,10 @@ def relative_rule(calls: list[Call], values: list[Any], right: list[Any], answer
             continue
         if isinstance(value, str):
             if "ndex" in value:
-                return "the table is read beyond its rows: distances beyond the clip count as the nearest one that has an entry"
+                return (
+                    "the table is read beyond its rows: distances beyond the "
+                    "clip count as the nearest one that has an entry"
+                )
             return ""
         found, expected, table = as_array(value), np.array(wanted), numbers(call["table"])
         clip, length = table.shape[1] // 2, call["length"]
@@ -1300,13 +1369,19 @@ def relative_rule(calls: list[Call], values: list[Any], right: list[Any], answer
         if (read[near] == (distance + clip)[near]).all():
             if (read[~near] == (distance + clip)[~near] % (2 * clip + 1)).all() or (read[~near] == -1).all():
                 return "far distances read entries that are not theirs: beyond the clip the nearest entry counts"
-            return "near distances are right, but those beyond the clip are not: they count as the nearest one that has an entry"
+            return (
+                "near distances are right, but those beyond the clip are not: "
+                "they count as the nearest one that has an entry"
+            )
         if (read == np.minimum(np.abs(distance), clip)).all() or (
             read == np.minimum(np.abs(distance) + clip, 2 * clip)
         ).all():
             return "left and right are the same: the distance has a sign"
         if (read[near] == (distance % (2 * clip + 1))[near]).all():
-            return "negative distances are taken as indices from the end of the table: entry 0 belongs to the smallest distance"
+            return (
+                "negative distances are taken as indices from the end of the "
+                "table: entry 0 belongs to the smallest distance"
+            )
         return "distances read the wrong entries: the middle one belongs to the token itself"
     return ""
 
@@ -1332,7 +1407,10 @@ def interpolated_rule(calls: list[Call], values: list[Any], right: list[Any], an
             return "short sequences are stretched, too; up to the trained length positions stay as they are"
         for start, words in ((0, ""), (1, " and positions begin with 1")):
             if np.allclose(found, (t + start) * trained / length, atol=1e-4):
-                return f"the last position is {found[-1]:.2f}; squeezed positions should run from 0 to exactly the last trained one{words}"
+                return (
+                    f"the last position is {found[-1]:.2f}; squeezed positions should "
+                    f"run from 0 to exactly the last trained one{words}"
+                )
         if np.allclose(found, t):
             return "long sequences keep their positions, which training never reached"
         if np.allclose(found, np.minimum(t, trained - 1)):
@@ -1484,7 +1562,10 @@ def score_rule(calls: list[Call], values: list[Any], right: list[Any], answer: A
     if wrong := differs("constant prediction"):
         said = values[wrong[0]]["constant prediction"]
         if said:
-            return "a varied prediction is called constant: an accuracy that equals a class share is no proof, look at the answers"
+            return (
+                "a varied prediction is called constant: an accuracy that equals "
+                "a class share is no proof, look at the answers"
+            )
         return "a constant prediction is not noticed: every answer is the same, whatever the accuracy"
     return ""
 
@@ -1576,7 +1657,7 @@ def extrapolation_variants(call: Call) -> dict[str, Call]:
 
 @kept_in(RULES, "extrapolation")
 def extrapolation_rule(calls: list[Call], values: list[Any], right: list[Any], answer: Answer) -> str:
-    for call, value, wanted in zip(calls, values, right, strict=True):
+    for value, wanted in zip(values, right, strict=True):
         if isinstance(value, str):
             return ""
         if not isinstance(value, dict):
@@ -1600,7 +1681,10 @@ def extrapolation_rule(calls: list[Call], values: list[Any], right: list[Any], a
         for length, row in wanted.items():
             if not same(value[length], row):
                 name = next(name for name in row if not same(value[length].get(name), row[name]))
-                return f"at length {length} {name!r} is {short(value[length].get(name))} where {short(row[name])} is right: which items, and which part of them, does the model read"
+                return (
+                    f"at length {length} {name!r} is {short(value[length].get(name))} where {short(row[name])} "
+                    "is right: which items, and which part of them, does the model read"
+                )
     return ""
 
 
@@ -1662,7 +1746,10 @@ def rejected_rule(calls: list[Call], values: list[Any], right: list[Any], answer
         if pairs and all(tables["last"][e] > 0 for e in pairs):
             return "the table of first tokens is not checked"
         if added:
-            return f"{list(sorted(added)[0])} is named, though all its tokens accept: in which order are the tables indexed"
+            return (
+                f"{list(sorted(added)[0])} is named, though all its tokens "
+                "accept: in which order are the tables indexed"
+            )
         if missing:
             return f"{list(sorted(missing)[0])} is left out, though one of its tokens rejects"
     return ""

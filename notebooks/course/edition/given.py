@@ -25,7 +25,7 @@ PLUS, BOS, PAD = 10, 11, 12  # ids of the tokens that are no digits; the digits 
 
 def scramble(*parts: Any) -> np.ndarray:
     """Whole numbers that look random and depend on nothing but `parts` (numbers or arrays of them)."""
-    mixed = np.int64(1)
+    mixed: Any = np.int64(1)
     for part in parts:
         mixed = ((mixed ^ np.asarray(part, dtype=np.int64)) * np.int64(1_000_003) + np.int64(12_345)) % np.int64(2**31)
         mixed = mixed ^ (mixed >> np.int64(11))
@@ -52,11 +52,11 @@ class ToyAdder:
     """
 
     n_layers, n_heads = 6, 4
-    shape = {"digits": 3}
 
     def __init__(
         self, seed: int = 0, start: int | str = BOS, keeps_start: bool = False, forgets: bool = False, gates: str = ""
     ) -> None:
+        self.shape = {"digits": 3}
         self.seed, self.start, self.keeps_start, self.forgets, self.quirk = seed, start, keeps_start, forgets, gates
 
     def encode(self, source: Tensor, gates: Tensor | None = None, patches: None = None) -> Tensor:
@@ -232,15 +232,19 @@ class Adder(nn.Module):
     """
 
     n_layers, kinds = 6, ("encoder", "encoder", "self", "cross", "self", "cross")
-    shape = {"digits": 3}
+    table: Tensor
 
-    def __init__(self, multi_head: Callable[..., Any], positions: Callable[..., Any], width: int = 128, n_heads: int = 4):
+    def __init__(
+        self, multi_head: Callable[..., Any], positions: Callable[..., Any], width: int = 128, n_heads: int = 4
+    ):
         super().__init__()
-        self.multi_head, self.n_heads = multi_head, n_heads
+        self.multi_head, self.n_heads, self.shape = multi_head, n_heads, {"digits": 3}
         table = positions(7, width)
         self.register_buffer("table", torch.as_tensor(np.asarray(table), dtype=torch.float32).reshape(7, width))
         self.embedding = nn.Embedding(13, width)
-        self.matrices = nn.ParameterList(nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, width))) for _ in range(24))
+        self.matrices = nn.ParameterList(
+            nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, width))) for _ in range(24)
+        )
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(14))
         self.wide = nn.ModuleList(nn.Linear(width, 4 * width) for _ in range(6))
         self.narrow = nn.ModuleList(nn.Linear(4 * width, width) for _ in range(6))
@@ -250,7 +254,14 @@ class Adder(nn.Module):
 
     @property
     def head_names(self) -> list[str]:
-        names = ("Encoder L0", "Encoder L1", "Decoder Self L0", "Decoder Cross L0", "Decoder Self L1", "Decoder Cross L1")
+        names = (
+            "Encoder L0",
+            "Encoder L1",
+            "Decoder Self L0",
+            "Decoder Cross L0",
+            "Decoder Self L1",
+            "Decoder Cross L1",
+        )
         return [f"{name} H{head}" for name in names for head in range(self.n_heads)]
 
     def without(self, names: Sequence[str]) -> "Pruned":
@@ -268,7 +279,9 @@ class Adder(nn.Module):
         mask = torch.ones(x.shape[1], other.shape[1], dtype=torch.bool)
         mask = mask.tril() if kind == "self" else mask
         gate = torch.ones(self.n_heads) if gates is None else gates[number]
-        found, weights = self.multi_head(reads, other, *self.matrices[4 * number : 4 * number + 4], self.n_heads, gate, mask)
+        found, weights = self.multi_head(
+            reads, other, *self.matrices[4 * number : 4 * number + 4], self.n_heads, gate, mask
+        )
         self.maps.append(weights)
         x = x + found
         if kind == "self":
@@ -327,7 +340,9 @@ class Classifier(nn.Module):
         self.embedding, self.table = nn.Embedding(100, width), nn.Parameter(torch.randn(trained, width))
         layer = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, batch_first=True, norm_first=True)
         self.blocks = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width // 2), nn.ReLU(), nn.Linear(width // 2, 1))
+        self.head = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, width // 2), nn.ReLU(), nn.Linear(width // 2, 1)
+        )
 
     def from_embeddings(self, x: Tensor) -> Tensor:
         """The logits of embeddings (N, length, width) that know their positions."""
@@ -359,7 +374,8 @@ def fit(
         model.zero_grad()
         value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        _ = optimizer.step(), shape.step()
+        for each in (optimizer, shape):
+            each.step()
         since += float(value.detach())
         if step % 100 == 0 or step == steps:
             log.append({"step": step, "training loss": since / (step % 100 or 100)})

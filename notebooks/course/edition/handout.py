@@ -1,8 +1,8 @@
-"""The course's handout, from one source: `python -m course.edition.handout` writes handout/student and handout/teacher.
+"""The course's handout, from one source: `python -m course.edition.handout` writes what students and teachers get.
 
-Masters are Markdown files; solution cells are filled from the project's own modules, each with all that it uses, so that
-a cell runs alone. Neither otter-grader nor nbgrader is used: both grade cells by assertions that a notebook runs itself,
-and what is needed here is a sentence about returned values, made outside of the student's process.
+Masters are Markdown files; solution cells are filled from the project's own modules, each with all that it uses, so
+that a cell runs alone. Neither otter-grader nor nbgrader is used: both grade by assertions that run in the process of
+the student's notebook, and what is needed here is a sentence about returned values, made outside of that process.
 """
 
 import ast
@@ -58,18 +58,19 @@ def gather(name: str, module: ModuleType, source: Source, rename: str = "") -> N
             line = type(node)(**{**vars(node), "names": [alias]})
             source.imports[ast.unparse(line)] = None
         return
+    definition: Any = node
     key = f"{module.__name__}.{ast.unparse(node)[:60]}"
     if key in source.parts:
         return
     method = method_of(node, module)
     if method:
-        node, module, text = method
+        definition, module, text = method
     source.parts[key] = ""  # a name that it uses may use it in turn
-    for used in names_in(node):
+    for used in names_in(definition):
         gather(used, module, source)
     del source.parts[key]  # now behind all that it uses
-    lines = lines_of(node, text)
-    source.parts[key] = lines.replace(f"def {node.name}(", f"def {name}(", 1) if method else lines
+    lines = lines_of(definition, text)
+    source.parts[key] = lines.replace(f"def {definition.name}(", f"def {name}(", 1) if method else lines
 
 
 def defined(node: ast.stmt) -> set[str]:
@@ -93,8 +94,8 @@ def method_of(node: ast.stmt, module: ModuleType) -> tuple[Any, ModuleType, str]
     owner = importlib.import_module(function.__module__)
     class_name, method = function.__qualname__.split(".")
     text = Path(str(owner.__file__)).read_text()
-    body = next(n for n in ast.parse(text).body if class_name in defined(n)).body
-    return next(n for n in body if method in defined(n)), owner, text
+    owner_class: Any = next(n for n in ast.parse(text).body if class_name in defined(n))
+    return next(n for n in owner_class.body if method in defined(n)), owner, text
 
 
 def names_in(node: ast.AST) -> list[str]:
@@ -106,7 +107,9 @@ def names_in(node: ast.AST) -> list[str]:
 
 
 def lines_of(node: Any, text: str) -> str:
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []) if isinstance(node, ast.ClassDef))])
+    first = min(
+        [node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []) if isinstance(node, ast.ClassDef))]
+    )
     lines = text.splitlines()[first - 1 : node.end_lineno]
     return "\n".join(line[node.col_offset :] for line in lines)
 
@@ -138,7 +141,9 @@ def parts_of(master: str) -> list[Part]:
     parts = []
     for i, piece in enumerate(re.split(r"^```(python|task|write)(?: (\w+))?\n(.*?)^```\n?", master, flags=re.M | re.S)):
         if i % 4 == 0:
-            parts += [Part("text", "", text.strip()) for text in re.split(r"(?m)^(?=## |\{task:)", piece) if text.strip()]
+            parts += [
+                Part("text", "", text.strip()) for text in re.split(r"(?m)^(?=## |\{task:)", piece) if text.strip()
+            ]
         elif i % 4 == 1:
             kind = piece
         elif i % 4 == 2:
@@ -231,7 +236,11 @@ def teachers_readme(text: str) -> str:
     rubric = table([(f"`{task.name}`", task.title, task.points) for task in tasks], ("task", "title", "points"))
     times = [(f"problem {n}", sum(t.minutes for t in tasks if t.problem == n)) for n in (1, 2)]
     goals = table([(f"`{task.name}`", task.learns) for task in tasks], ("task", "what it teaches"))
-    text = text.replace("{goals}", goals).replace("{budget}", table(times, ("part", "minutes"))).replace("{rubric}", rubric)
+    text = (
+        text.replace("{goals}", goals)
+        .replace("{budget}", table(times, ("part", "minutes")))
+        .replace("{rubric}", rubric)
+    )
     return text.replace("{discussion}", str(TASKS["discussion"].points)).replace(
         "{explanation}", str(TASKS["explanation"].points)
     )

@@ -1,4 +1,4 @@
-"""The teacher's checks: the public ones with other numbers, and right answers for any calls, by the project's solutions.
+"""The teacher's checks: the public ones with other numbers. Right answers, for any calls, come from the solutions.
 
 Change HIDDEN_SEEDS from year to year.
 """

@@ -4,8 +4,10 @@ Solutions of the teacher's notebooks get all points, on public and hidden calls;
 none, with a sentence each; every seeded mistake is named; right answers in other styles are right.
 """
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from course.edition import checks, hidden
@@ -43,27 +45,33 @@ def said_of(task: str, function: Callable[..., Any], calls: list[checks.Call]) -
     return hidden.sentence(task, calls, [checks.run(function, call) for call in calls])
 
 
-def solutions_and_blanks() -> Iterator[Row]:
+def solved() -> Iterator[Row]:
     for task, function in functions(teacher=True).items():
         sentence = said_of(task, function, hidden.calls(task))
         yield Row("solution", task, task, not sentence, sentence)
+
+
+def blanks() -> Iterator[Row]:
     for task, function in functions(teacher=False).items():
         sentence = said_of(task, function, checks.calls(task))
         yield Row("blank", task, task, checks.BLANK in sentence, sentence)
 
 
-def mistakes(every: int = 1) -> Iterator[Row]:
-    from tests.course.edition.mistakes import MISTAKES
+def tried(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"tests.course.edition.{name}")
+    except ModuleNotFoundError:
+        raise UserError(f"{name} are in tests/course/edition; run this in the project's folder.") from None
 
-    for name, task, words, function in MISTAKES[::every]:
+
+def mistakes() -> Iterator[Row]:
+    for name, task, words, function in tried("mistakes").MISTAKES:
         sentence = said_of(task, function, checks.calls(task))
         yield Row("mistake", name, task, words in sentence, sentence)
 
 
-def styles(every: int = 1) -> Iterator[Row]:
-    from tests.course.edition.styles import STYLES
-
-    for task, function in STYLES[::every]:
+def styles() -> Iterator[Row]:
+    for task, function in tried("styles").STYLES:
         sentence = said_of(task, function, hidden.calls(task))
         yield Row("style", function.__name__, task, not sentence, sentence)
 
@@ -90,18 +98,16 @@ def summary(rows: list[Row]) -> list[str]:
 
 def main() -> None:
     parser = Parser(prog="python -m course.edition.prove", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="show all sentences, not only those that are not as they should")
+    parser.add_argument(
+        "--all", action="store_true", help="show all sentences, not only those that are not as they should"
+    )
     everything = parser.parse_args().all
     with one_sentence(parser.prog), one_thread():
-        try:
-            rows = [*solutions_and_blanks(), *mistakes(), *styles()]
-        except ModuleNotFoundError as error:
-            if error.name and error.name.startswith("tests"):
-                raise UserError("mistakes and styles are in tests/course/edition; run this in the project's folder.") from None
-            raise
+        rows = [*solved(), *blanks(), *mistakes(), *styles()]
     for row in rows:
         if everything or not row.as_it_should_be:
-            print(f"{'' if row.as_it_should_be else 'NOT AS IT SHOULD BE  '}{row.sort:9} {row.name}\n    {row.sentence or 'right'}")
+            wrong = "" if row.as_it_should_be else "NOT AS IT SHOULD BE  "
+            print(f"{wrong}{row.sort:9} {row.name}\n    {row.sentence or 'right'}")
     print("\n".join(summary(rows)))
     sys.exit(not all(row.as_it_should_be for row in rows))
 

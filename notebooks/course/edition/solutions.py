@@ -1,5 +1,8 @@
-"""Right answers to every task: the project's own functions, or thin code around them. `make handout` fills the teacher's
-notebooks with these functions and with all they use; the checks learn from them what is right."""
+"""Right answers to every task: the project's own functions, or thin code around them.
+
+`make handout` fills the teacher's notebooks with these functions and with all they use; the checks learn from them what
+is right.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
@@ -48,7 +51,7 @@ def multi_head(
     gate: Tensor,
     mask: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    layer = SimpleNamespace(n_heads=n_heads, output=lambda heads: heads @ w_o)
+    layer: Any = SimpleNamespace(n_heads=n_heads, output=lambda heads: heads @ w_o)
     q, k, v = (split_heads(layer, read @ w) for read, w in ((x, w_q), (memory, w_k), (memory, w_v)))
     weights, outputs = attention(q, k, v, mask)
     return mix_heads(layer, outputs, gate), weights
@@ -141,7 +144,8 @@ def add_positions(x: Tensor, encoding: str, table: Tensor) -> Tensor:
         return x
     if encoding == "sinusoidal":
         return x + sinusoids(torch.arange(length), d_model)
-    return x + table[token_positions(SimpleNamespace(trained=len(table), beyond="clamp"), length)]
+    clamped: Any = SimpleNamespace(trained=len(table), beyond="clamp")
+    return x + table[token_positions(clamped, length)]
 
 
 def relative_bias(table: Tensor, length: int) -> Tensor:
@@ -172,7 +176,8 @@ def extrapolation(model: Callable[[Tensor], Tensor], sets: Mapping[str, Mapping[
 
 
 def interpolated(length: int, trained: int) -> Tensor:
-    return token_positions(SimpleNamespace(trained=trained, beyond="interpolate"), length)
+    squeezed: Any = SimpleNamespace(trained=trained, beyond="interpolate")
+    return token_positions(squeezed, length)
 
 
 def rejected_sorted(first: Tensor, middle: Tensor, last: Tensor) -> list[list[int]]:

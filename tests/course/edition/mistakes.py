@@ -1,5 +1,7 @@
-"""Wrong answers, made on purpose: the mistakes of public hand-ins and their relatives. Each says which words the check's
-sentence must hold, so that it is named and not only noticed."""
+"""Wrong answers, made on purpose: the mistakes of public hand-ins and their relatives.
+
+Each says which words the check's sentence must hold, so that it is named and not only noticed.
+"""
 
 import itertools
 import math
@@ -93,8 +95,8 @@ def tokens_otherwise(
 @mistake("attention", "the weights are right but the outputs", twice=True)
 @mistake("attention", "changed places", swapped=True)
 def attention_otherwise(
-    q, k, v, mask, scale=lambda d: d**0.5, axis=-1, shift=0, transposed=False, late=False, inverted=False, ignored=False,
-    hidden=-1e9, raw=False, twice=False, swapped=False,
+    q, k, v, mask, scale=lambda d: d**0.5, axis=-1, shift=0, transposed=False, late=False, inverted=False,
+    ignored=False, hidden=-1e9, raw=False, twice=False, swapped=False,
 ):  # fmt: skip
     scores = torch.einsum("bqd,bkd->bqk", q, k) / scale(q.shape[-1])
     if shift and not mask.all():
@@ -333,8 +335,8 @@ def unseen_by_number(train, test):
 @mistake("train", "in its order", form="reversed")
 @mistake("train", "no means", form="sums")
 def train_otherwise(
-    model, inputs, labels, epochs, batch_size, learning_rate, dead="", labels_of="", only="", sign=1, double=False, form="",
-    nothing_read=False,
+    model, inputs, labels, epochs, batch_size, learning_rate, dead="", labels_of="", only="", sign=1, double=False,
+    form="", nothing_read=False,
 ):  # fmt: skip
     inputs = inputs * 0 if nothing_read else inputs
     chosen = [p for name, p in model.named_parameters() if only in name]

@@ -27,7 +27,7 @@ def tokens_as_text(pairs):
     ids = {**{str(i): i for i in range(10)}, "+": PLUS, ".": PAD}
     source = [[ids[sign] for sign in f"{a}+{b}".ljust(7, ".")] for a, b in pairs]
     target = [[ids[sign] for sign in str(a + b).zfill(4)] for a, b in pairs]
-    return source, [[BOS] + row[:-1] for row in target], target
+    return source, [[BOS, *row[:-1]] for row in target], target
 
 
 @style("tokens")
@@ -35,7 +35,7 @@ def tokens_as_arrays(pairs):
     source, target = np.full((len(pairs), 7), PAD), np.zeros((len(pairs), 4), dtype=int)
     for row, (a, b) in enumerate(pairs):
         left, right = [int(digit) for digit in str(a)], [int(digit) for digit in str(b)]
-        line = left + [PLUS] + right
+        line = [*left, PLUS, *right]
         source[row, : len(line)] = line
         for place in range(4):
             target[row, place] = (a + b) // 10 ** (3 - place) % 10
