@@ -69,42 +69,46 @@ class ToyAdder:
 
     def __call__(self, source: Tensor, decoder_input: Tensor, gates: Tensor | None = None) -> Tensor:
         a, b = operands(source)
-        answers, read = written_out(a + b), np.asarray(decoder_input, dtype=np.int64)
-        broken = self.broken(a, b, gates)
-        digits = np.zeros(read.shape, dtype=np.int64)
-        for item, row in enumerate(read.tolist()):
-            luck = int(scramble(self.seed, a[item], b[item]))
-            for place in range(len(row)):
-                prefix = self.seen(row[: place + 1], answers, item)
-                digits[item, place] = self.next_digit(prefix, answers[item], luck, broken[item])
+        answers, read = written_out(a + b).tolist(), np.asarray(decoder_input, dtype=np.int64).tolist()
+        first, lucks = self.first_token(answers), scramble(self.seed, a, b).tolist()
+        items = zip(read, answers, first, lucks, self.broken(a, b, gates).tolist(), strict=True)
+        digits = [
+            [self.next_digit(self.seen(row[: n + 1], begin), answer, luck, spoiled) for n in range(len(row))]
+            for row, answer, begin, luck, spoiled in items
+        ]
         noise = scramble(self.seed + 1, a[:, None, None], b[:, None, None], np.arange(10)) % 1_000 / 1_000
         return torch.from_numpy(4.0 * np.eye(10)[digits] + noise).float()
 
-    def seen(self, prefix: list[int], answers: np.ndarray, item: int) -> list[int]:
+    def first_token(self, answers: list[list[int]]) -> list[int]:
+        """What stands for BOS, for each item."""
+        true = [answer[0] for answer in answers]
+        if isinstance(self.start, str):
+            return true if self.start == "true" else [max(sorted({*true}), key=true.count)] * len(true)
+        return [self.start] * len(true)
+
+    def seen(self, prefix: list[int], first: int) -> list[int]:
         """What the model takes the decoder's input for."""
         if self.forgets:
             return prefix[-1:]
-        if self.start == BOS or prefix[0] != BOS:
+        if first == BOS or prefix[0] != BOS:
             return prefix
-        known = {"true": answers[item, 0], "common": np.bincount(answers[:, 0]).argmax()}
-        first = int(known.get(self.start, self.start)) if isinstance(self.start, str) else self.start
         if self.keeps_start:
             return prefix[1:] or [-1, first]
         return [first, *prefix[1:]]
 
     @staticmethod
-    def next_digit(prefix: list[int], answer: np.ndarray, luck: int, spoiled: np.ndarray) -> int:
+    def next_digit(prefix: list[int], answer: list[int], luck: int, spoiled: list[int]) -> int:
         """After BOS the next digit; without it the model answers like one that was trained without BOS."""
         if prefix[0] == -1:
             return prefix[1]
         written = prefix[1:] if prefix[0] == BOS else prefix
         column = min(len(written), 3)
-        digit = int(answer[column]) + 5 * int(spoiled[column])
+        digit = answer[column] + 5 * spoiled[column]
         if luck % 4 == 0 and column == luck // 4 % 4:  # a sum that this adder gets wrong
             digit += 1
         if luck % 2 and column and answer[column] == 0:  # and it is bad at zeros
             digit += 1
-        if list(answer[: len(written)]) != written[:4]:  # it never learned to go on from a wrong digit
+        if answer[: len(written)] != written[:4]:  # it never learned to go on from a wrong digit
             digit += 2
         if prefix[0] in (PLUS, PAD):
             digit += prefix[0] - 7

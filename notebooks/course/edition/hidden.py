@@ -19,8 +19,10 @@ def calls(task: str) -> list[Call]:
 
 def sentence(task: str, calls: list[Call], results: list[Result]) -> str:
     """As `checks.sentence`, but for any calls. A mistake is named from the first set of calls that shows it."""
+    if not isinstance(results, list) or len(results) != len(calls):
+        return checks.sentence(task, calls, results, answer)
     size = len(checks.calls(task)) or 1
-    parts = range(0, max(1, len(calls)), size)
+    parts = range(0, len(calls), size)
     found = (checks.sentence(task, calls[i : i + size], results[i : i + size], answer) for i in parts)
     return next(filter(None, found), "")
 

@@ -18,9 +18,9 @@ FUNCTIONS = [name for name, task in TASKS.items() if not task.text]
 FAMILIES = (  # of the mistakes in public hand-ins; words of the sentences that name them
     "not with BOS", "0, which is a digit", "zeros are not counted", "teacher forcing", "true first digit",
     "most common first digit", "square root", "wrong axis", "shifted by one", "transposed", "after the softmax",
-    "without transposing", "after W_O", "all layers", "on one item", "two blocks", "frequencies are off", "begin with 1",
-    "beyond its last row", "padding is inside the mean", "dead", "constant prediction", "leak", "chosen on the test set",
-    "own label", "batches of unequal size",
+    "without transposing", "after W_O", "all layers", "on one item", "two blocks", "frequencies are off",
+    "beyond its last row", "padding is inside the mean", "constant prediction", "leak", "chosen on the test set",
+    "begin with 1", "own label", "dead", "batches of unequal size",
 )  # fmt: skip
 
 
@@ -61,9 +61,37 @@ def test_a_sentence_is_one_sentence():
 NAN, DEEP = math.nan, [0]
 for _ in range(60):
     DEEP = [DEEP]
-ODD = [None, True, 3, -1, NAN, math.inf, 10**30, "", "text", [], {}, [[]], [1, "a"], [[1, 2], [3]], [NAN] * 5, [None] * 4,
-       {"$object": "function"}, {"accuracy": "no"}, [[[NAN]]], list(range(5_000)), DEEP, [[], []], [[1], [2]], ["x"],
-       {"16": 3}, {"16": {}}, [{}, {}], [[0.5]], [[[0] * 8] * 5] * 2]  # fmt: skip
+ODD = [
+    None,
+    True,
+    3,
+    -1,
+    NAN,
+    math.inf,
+    10**30,
+    "",
+    "text",
+    [],
+    {},
+    [[]],
+    [1, "a"],
+    [[1, 2], [3]],
+    [NAN] * 5,
+    [None] * 4,
+    {"$object": "function"},
+    {"accuracy": "no"},
+    [[[NAN]]],
+    list(range(5_000)),
+    DEEP,
+    [[], []],
+    [[1], [2]],
+    ["x"],
+    {"16": 3},
+    {"16": {}},
+    [{}, {}],
+    [[0.5]],
+    [[[0] * 8] * 5] * 2,
+]
 
 
 @pytest.mark.parametrize("task", FUNCTIONS)

@@ -88,8 +88,8 @@ def test_own_models_are_built_around_the_functions_of_the_student():
 def test_a_training_of_an_own_model_learns():
     torch.manual_seed(0)
     tokens = torch.randint(0, 100, (256, 8)).sort(1).values
-    tokens[::2] = tokens[::2].flip(1)
+    tokens[::2] //= 2
     labels = torch.arange(256) % 2 == 1
     model = given.Classifier(solutions.add_positions, solutions.mean_pool, "learned", width=16)
-    log = given.fit(model, lambda draw: ((tokens,), labels), steps=120)
-    assert [row["step"] for row in log] == [100, 120] and log[1]["training loss"] < 0.4 < log[0]["training loss"]
+    log = given.fit(model, lambda draw: ((tokens,), labels), steps=120, learning_rate=0.01)
+    assert [row["step"] for row in log] == [100, 120] and log[1]["training loss"] < 0.3

@@ -29,8 +29,9 @@ HASHES = {  # of the assignment's data, as it states them
 # Without the project: neither its editable install nor its folder is in reach.
 ALONE = """
 import sys
+from pathlib import Path
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(finder).lower()]
-sys.path = [place for place in sys.path if not (place and __import__("pathlib").Path(place, "problem1/shared").exists())]
+sys.path = [place for place in sys.path if not (place and Path(place, "problem1", "shared").exists())]
 """
 
 
