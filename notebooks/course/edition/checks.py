@@ -16,7 +16,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -294,12 +294,19 @@ def judge(task: str, calls: list[Call], results: list[Result], answer: Answer) -
     if errors:
         said = (words for pattern, words in ERRORS.get(task, ()) if re.search(pattern, errors[0]))
         raises = f"it raises {' '.join(errors[0].split())}; call it in a cell with the example of the task"
-        return f"{task}: {next(said, raises)}."
+        return ended(f"{task}: {next(said, raises)}")
     named = other_question(task, calls, values, wrong, answer)
     if not named and task in RULES:
         with contextlib.suppress(Exception):  # the rule needs numbers where there are none
             named = RULES[task](calls, values, right, answer)
-    return f"{task}: {(named or general(values, right, wrong[0], len(calls))).strip()}."
+    return ended(f"{task}: {named or general(values, right, wrong[0], len(calls))}")
+
+
+def ended(text: str) -> str:
+    """With a question mark if the last clause asks."""
+    asks = r": (is|are|does|do|which|whose|by what|with what|in which|how|what) [^:]*$"
+    text = text.strip().rstrip("?")
+    return f"{text}{'?' if re.search(asks, text) else '.'}"
 
 
 def is_right(task: str, call: Call, value: Any, right: Any) -> bool:
@@ -333,6 +340,10 @@ def general(values: list[Any], right: list[Any], number: int, count: int) -> str
             return f"{where} {missing[0]!r} is missing in what it returns"
         name = next((name for name in wanted if not same(value[name], wanted[name])), "")
         return f"{where} {name!r} is {short(value[name])}, and it should be {short(wanted[name])}"
+    if isinstance(wanted, list) and isinstance(value, list) and expected is None and len(value) == len(wanted):
+        part = next((i for i in range(len(wanted)) if not same(value[i], wanted[i])), 0)
+        rest = general([value[part]], [wanted[part]], 0, 1).removeprefix("in call 1 of 1 ")
+        return f"{where}, part {part + 1} of what it returns, {rest}"
     if expected is None or found is None:
         return f"{where} it returns {short(value)}, and something like {short(wanted)} is right"
     if found.shape != expected.shape:
@@ -359,6 +370,7 @@ ERRORS = {  # task: what errors look like, and what to say
     "attention": [
         ("size|shape|dimension", "the shapes do not fit: which axis of k is summed over, and which one is left")
     ],
+    "train": [("add up", "gradients add up: those of the batch before must be gone when a new one is computed")],
     "add_positions": [
         (
             "[iI]ndex|out of bounds|must match|broadcast",
@@ -423,6 +435,8 @@ def token_mistake(part: str, rows: list[list[int]], expected: list[list[int]]) -
             return "the decoder reads its own last digit: its input is one token longer than what it writes"
         return f"{shown}; it is BOS, then what was written before each digit"
     if part == "source":
+        if given.BOS in row:
+            return "there is a BOS in the source; only the decoder's input begins with it"
         if len(row) != len(wanted):
             return f"{shown}: a source has {len(wanted)} tokens, short ones are filled up with PAD"
         if given.PAD in wanted and given.PAD not in row:
@@ -582,6 +596,7 @@ def make_multi_head(draw: np.random.Generator) -> list[Call]:
 def multi_head_variants(call: Call) -> dict[str, Call]:
     w_q, w_k = numbers(call["w_q"]), numbers(call["w_k"])
     heads, width = call["n_heads"], len(w_q)
+    apart = np.arange(width).reshape(-1, heads).T.ravel()  # every n-th column
     scaled = {
         "the scores look too large: is a square root missing": (width / heads) ** 0.5,
         "the scores are divided by the root of the whole width; each head has a width of its own": heads**-0.5,
@@ -600,6 +615,15 @@ def multi_head_variants(call: Call) -> dict[str, Call]:
         ),
         "the gate is squared or used twice": changed(call, gate=numbers(call["gate"]) ** 2),
         "the heads are numbered the other way round": changed(call, gate=numbers(call["gate"])[::-1]),
+        "the heads are not mixed in the end: W_O is missing": changed(call, w_o=np.eye(width)),
+        "a head takes columns that are no neighbours: its own stand side by side": changed(
+            call,
+            **{name: numbers(call[name])[:, apart] for name in ("w_q", "w_k", "w_v")},
+            w_o=numbers(call["w_o"])[apart],
+        ),
+        "a head takes columns that are no neighbours: its own stand side by side ": changed(
+            call, **{name: numbers(call[name])[:, apart] for name in ("w_q", "w_k", "w_v")}
+        ),
     }
 
 
@@ -794,13 +818,11 @@ def free_running_rule(calls: list[Call], values: list[Any], right: list[Any], an
     if any(f is None or f.size != 1 for f in found):
         return "it should return one number, the share of right answers"
     given_values = np.array([float(np.squeeze(f)) for f in found if f is not None])
-    wrong_numbers = [wrong_scores(call, answer) for call in calls]
     right_values = np.array(right, dtype=float)
-    for name in wrong_numbers[0]:
-        candidates = np.array([scores.get(name, np.nan) for scores in wrong_numbers])
-        known = np.isfinite(candidates)
-        if np.allclose(given_values[known], candidates[known], atol=1e-4) and not np.allclose(
-            candidates[known], right_values[known]
+    for name, known in by_place(wrong_scores(call, answer) for call in calls):
+        scores, seen = np.array([score for _, score in known]), np.array([i for i, _ in known])
+        if np.allclose(given_values[seen], scores, atol=1e-4) and not np.allclose(
+            scores, right_values[seen], atol=1e-4
         ):
             return name
     for factor, name in ((100.0, "it is a percentage; return a share between 0 and 1"), (-1.0, "")):
@@ -816,6 +838,17 @@ def free_running_rule(calls: list[Call], values: list[Any], right: list[Any], an
     return "the score is too low: is every answer decoded from BOS and compared with its own target"
 
 
+def by_place(scores: Iterable[list[tuple[str, float]]]) -> list[tuple[str, list[tuple[int, float]]]]:
+    """[(mistake, [(call, score)])]: the same mistake in all calls that can show it."""
+    table: dict[tuple[str, int], list[tuple[int, float]]] = {}
+    for number, row in enumerate(scores):
+        times: dict[str, int] = {}
+        for name, score in row:
+            times[name] = times.get(name, 0) + 1
+            table.setdefault((name, times[name]), []).append((number, score))
+    return [(name, known) for (name, _), known in table.items()]
+
+
 def writing(call: Call) -> Call:
     """The question what the model writes for all sums of these batches."""
     return {
@@ -824,8 +857,8 @@ def writing(call: Call) -> Call:
     }
 
 
-def wrong_scores(call: Call, answer: Answer) -> dict[str, float]:
-    """What common mistakes would make of this call."""
+def wrong_scores(call: Call, answer: Answer) -> list[tuple[str, float]]:
+    """Common mistakes, and what they would make of this call."""
     toy = decode(call["model"])
     hits, goal, sizes = [], [], []
     for source, target in call["batches"]:
@@ -836,29 +869,34 @@ def wrong_scores(call: Call, answer: Answer) -> dict[str, float]:
         sizes.append(len(truth))
     hit, truth, bounds = np.vstack(hits), np.vstack(goal), np.cumsum(sizes)[:-1]
     free = np.array(answer("greedy", writing(call))["value"]) == truth
+    zero, digit = truth == 0, np.ones(4)
     per_digit = "this is teacher forcing: single digits are counted, each with the right ones before it"
     skipped = "zeros are not counted: digit 0 is an answer like any other"
-    handed = "the first digit is not counted, as if it were handed over"
-    found = {
-        per_digit: hit.mean(),
-        skipped: (hit | (truth == 0)).all(1).mean(),
-        skipped + " ": hit[truth != 0].mean(),
-        skipped + "  ": (free | (truth == 0)).all(1).mean(),
-        skipped + "   ": free[truth != 0].mean(),
-        "single digits are counted; an answer is right if all of its digits are": free.mean(),
-        handed: hit[:, 1:].all(1).mean(),
-        per_digit + " ": hit[:, 1:].mean(),
-        "only the last digit is compared": hit[:, -1].mean(),
-        "only the first digit is compared": hit[:, 0].mean(),
-    }
+    counted: list[tuple[str, np.ndarray, np.ndarray]] = [  # what is right, and what is counted
+        (per_digit, hit, digit == 1),
+        (skipped, hit | zero, digit == 1),
+        (skipped, hit, ~zero),
+        (skipped, free, ~zero),
+        (skipped, np.asarray((hit | zero).all(1)), np.array(True)),
+        (skipped, (free | zero).all(1), np.array(True)),
+        ("the first digit is not counted, as if it were handed over", hit[:, 1:].all(1), np.array(True)),
+        (per_digit, hit[:, 1:], np.array(True)),
+        ("single digits are counted; an answer is right if all of its digits are", free, np.array(True)),
+        ("only the last digit is compared", hit[:, -1], np.array(True)),
+        ("only the first digit is compared", hit[:, 0], np.array(True)),
+    ]
+    found = []
+    for name, right, counts in counted:
+        counts = np.broadcast_to(counts, right.shape)
+        found.append((name, float(right[counts].mean())))
+        batches = zip(np.split(right, bounds), np.split(counts, bounds), strict=True)
+        found.append((name, float(np.mean([part[c].mean() for part, c in batches]))))
     if len(sizes) > 1:
         single = [answer("free_running_accuracy", changed(call, batches=[batch]))["value"] for batch in call["batches"]]
         unequal = "batches of unequal size count alike: the mean of batch means is not the mean over answers"
-        found[unequal] = float(np.mean(single))
-        found[unequal + " "] = float(np.mean([part.mean() for part in np.split(hit, bounds)]))
-        found["only the first batch is counted"] = single[0]
-        found["only the last batch is counted"] = single[-1]
-    return {name: float(value) for name, value in found.items()}
+        found = [(unequal, float(np.mean(single))), *found]
+        found += [("only the first batch is counted", single[0]), ("only the last batch is counted", single[-1])]
+    return found
 
 
 # --- problem 1: training ---------------------------------------------------------------------------------------------
@@ -943,7 +981,7 @@ def train_accepted(call: Call, value: Any, right: Any) -> bool:
     losses, _, share, _ = facts
     start = starting_loss(call)
     learned = losses[-1] < 0.4 * start and share >= 0.9
-    return bool(np.isfinite(losses).all() and (losses > 0).all() and 0.3 * start < losses[0] < 1.3 * start and learned)
+    return bool(np.isfinite(losses).all() and (losses >= 0).all() and 0.3 * start < losses[0] < 1.3 * start and learned)
 
 
 @kept_in(RULES, "train")
@@ -975,6 +1013,8 @@ def train_rule(calls: list[Call], values: list[Any], right: list[Any], answer: A
         )
     if share < 0.7 and losses[-1] > 0.7 * constant:
         return f"{end}, no better than a guess, which has {constant:.2f}: {own_label}"
+    if share < 0.9 and losses[-1] < 0.4 * start:
+        return f"{end}, but only {share:.0%} of the answers are right: it learns other labels than those of the inputs"
     if share >= 0.9 and losses[0] < losses[-1] and train_accepted(call, [losses[::-1].tolist(), value[1]], None):
         return "it learns, but the losses are in reverse order: return the loss of each epoch in its order"
     if share >= 0.9 and losses[-1] > 0.4 * start and losses[0] < 1.3 * start:
@@ -1091,8 +1131,20 @@ def head_drops_rule(calls: list[Call], values: list[Any], right: list[Any], answ
         return "nothing ever drops: do the gates reach the model"
     if np.ptp(found, axis=0).max() < 1e-6:
         return "head h has the same drop in every layer: is it removed in all layers at once"
-    if np.unique(found.round(6)).size <= 2 and np.isin(found.round(6), (0, 1, -1)).all():
-        return "every drop is 0 or 1: importance is measured on one item"
+    ratios = found[wanted > 0] / wanted[wanted > 0]
+    if np.ptp(ratios) < 1e-3 and np.abs(found[wanted == 0]).max(initial=0) < 1e-6:
+        return (
+            f"all drops are {ratios[0]:.3g} times as large as they should be: a drop is a difference of two accuracies"
+        )
+    if (few := items_behind(found)) < items_behind(wanted):
+        count = "one item" if few == 1 else f"{few} items"
+        return f"every drop is a share of {few}: importance is measured on {count} and not on all of them"
+    if np.ptp(found, axis=1).max() < 1e-6:
+        return "all heads of a layer have the same drop: are they closed together"
+    if any(np.allclose(a, b) and a.any() for a, b in itertools.combinations(found, 2)):
+        return "head h has the same drop in several layers: is it removed in all of them at once"
+    if (np.diff(found, axis=1) >= -1e-6).all() and found[:, -1].mean() > 2 * wanted[:, -1].mean():
+        return "drops only grow within a layer: closed gates stay closed, but heads are removed from a complete model"
     flat = found.ravel()
     if (np.diff(flat) >= -1e-6).all() and flat[-1] > wanted.max():
         return "drops only grow: closed gates stay closed, but each head must be removed from a complete model"
@@ -1101,6 +1153,11 @@ def head_drops_rule(calls: list[Call], values: list[Any], right: list[Any], answ
     return (
         "the drops are not those of one head at a time: look at which gates are 0 in each run, and at what is counted"
     )
+
+
+def items_behind(shares: np.ndarray) -> int:
+    """The smallest number of items of which all of these can be shares."""
+    return next((n for n in range(1, 100) if np.allclose(shares * n, (shares * n).round(), atol=1e-3)), 100)
 
 
 @kept_in(MAKERS, "singly_prunable")
@@ -1406,12 +1463,12 @@ def interpolated_rule(calls: list[Call], values: list[Any], right: list[Any], an
             return "positions are clamped: many tokens share the last one, instead of all moving closer together"
         if np.allclose(found, t % trained):
             return "positions begin again after the trained ones"
-        if np.allclose(found, found.round()):
-            return "positions are rounded, so that neighbours share one; they may lie between whole numbers"
         if np.allclose(found[0], 1) and np.allclose(np.diff(found), found[1] - found[0], atol=1e-4):
             return LATER
         if found.max() > trained - 1 + 1e-6:
             return f"the last position is {found.max():.2f}, beyond the last trained one, {trained - 1}"
+        if np.allclose(found, found.round()):
+            return "positions are rounded, so that neighbours share one; they may lie between whole numbers"
         if np.allclose(np.diff(found), found[1] - found[0], atol=1e-4):
             return (
                 f"positions run from {found[0]:.2f} to {found[-1]:.2f}; they should run from 0 to the last trained one"
@@ -1468,6 +1525,10 @@ def mean_pool_rule(calls: list[Call], values: list[Any], right: list[Any], answe
             found * counts.mean(), expected * counts, atol=1e-3
         ):
             return "all sequences are divided by the same number; each has its own count of real tokens"
+        padded = ~real.all(1)
+        hidden = (x * ~real[..., None]).sum(1)[padded] / (~real).sum(1, keepdims=True)[padded]
+        if padded.any() and np.allclose(found[padded], hidden, atol=1e-4):
+            return "the padding is averaged, not the tokens: True marks what is real"
         full = real.all(1)
         if full.any() and np.allclose(found[full], expected[full], atol=1e-4):
             return "sequences without padding are right, the others are not: padding is inside the mean"
@@ -1599,6 +1660,9 @@ def hard_negative_together(calls: list[Call], values: list[Any]) -> list[int]:
 
 @kept_in(RULES, "hard_negative")
 def hard_negative_rule(calls: list[Call], values: list[Any], right: list[Any], answer: Answer) -> str:
+    plain = [hard_negative_accepted(call, value, None) for call, value in zip(calls[:8], values[:8], strict=True)]
+    if all(plain) and hard_negative_together(calls, values):
+        return "the same place is changed every time: a model could learn to look there and nowhere else"
     for call, value in zip(calls, values, strict=True):
         places = swapped_places(call, value)
         if places is None:
@@ -1611,7 +1675,7 @@ def hard_negative_rule(calls: list[Call], values: list[Any], right: list[Any], a
             return "more than one pair has changed places; the hardest item has one mistake only"
         if places[1] != places[0] + 1:
             return "the values that change places are no neighbours, which is easier to see"
-    return "the same place is changed every time: a model could learn to look there and nowhere else"
+    return ""
 
 
 @kept_in(MAKERS, "extrapolation")
@@ -1701,6 +1765,10 @@ def rejected_accepted(call: Call, value: Any, right: Any) -> bool:
     return {tuple(each) for each in value} == {tuple(each) for each in right}
 
 
+def triples(sequences: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    return {each for each in sequences if len(each) == 3}
+
+
 @kept_in(RULES, "rejected_sorted")
 def rejected_rule(calls: list[Call], values: list[Any], right: list[Any], answer: Answer) -> str:
     for call, value, wanted in zip(calls, values, right, strict=True):
@@ -1716,6 +1784,9 @@ def rejected_rule(calls: list[Call], values: list[Any], right: list[Any], answer
             0.0 in (tables["first"][e], tables["last"][e]) if len(e) == 2 else tables["middle"][e] == 0 for e in missing
         ):
             return "a logit of exactly 0 is let pass; a token accepts only if its logit is positive"
+        levels = [tables["middle"][each] for each in triples(found)]
+        if levels and min(levels) >= 0 and max(levels) > 0:
+            return "these are sequences whose tokens accept: a token rejects if its logit is not positive"
         tied = [each for each in missing if len(set(each)) < len(each)]
         if tied and len(tied) == len(missing):
             return f"{list(sorted(tied)[0])} is left out: equal neighbours are in order, too"
@@ -1723,6 +1794,9 @@ def rejected_rule(calls: list[Call], values: list[Any], right: list[Any], answer
             return "no triple is checked: in longer sequences a token has two neighbours"
         if missing and not any(len(each) == 2 for each in found) and any(len(each) == 2 for each in missing):
             return "no pair is checked: the first and the last token have one neighbour only, and tables of their own"
+        half = [each for each in missing if len(each) == 2 and max(tables["first"][each], tables["last"][each]) > 0]
+        if half and len(half) == len(missing) and len({bool(tables["first"][each] > 0) for each in half}) == 2:
+            return f"{list(half[0])} is left out, though one of its tokens rejects: one is enough"
         pairs = {each for each in missing if len(each) == 2}
         if pairs and all(tables["first"][e] > 0 for e in pairs):
             return "the table of last tokens is not checked"

@@ -4,7 +4,7 @@
     ToyPruning       the accuracy that is left without some heads
     ToyPatching      an adder whose head outputs can be taken out and put back
     ToyClassifier    says of sequences whether they are sorted
-    small_net        a network with random weights, to be trained
+    SmallNet         a network with random weights, to be trained
 
 They are deterministic. The keywords after `seed` make them behave as if something were done wrong; the checks use them
 to find out which mistake an answer looks like.
@@ -207,11 +207,26 @@ class ToyClassifier:
         return torch.from_numpy(np.where(says, 1.0, -1.0) * (0.2 + luck / 50)).float()
 
 
-def small_net(seed: int = 0) -> nn.Module:
-    """Two layers with random weights: inputs (N, 6) -> logits (N, 4)."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
+class SmallNet(nn.Sequential):
+    """Two layers with random weights: inputs (N, 6) -> logits (N, 4).
+
+    It complains when a gradient is added to one with which a step has been made already.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            super().__init__(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4))
+        self.last: Any = [self[2]]  # in a list it is no second part
+        self.weights_then: Tensor | None = None
+        self.last[0].weight.register_hook(self.watch)
+
+    def watch(self, gradient: Tensor) -> None:
+        weights = self.last[0].weight
+        stepped = self.weights_then is not None and not torch.equal(self.weights_then, weights.detach())
+        if stepped and weights.grad is not None and weights.grad.any():
+            raise RuntimeError("gradients add up")
+        self.weights_then = weights.detach().clone()
 
 
 GIVEN: dict[str, Callable[..., Any]] = {
@@ -219,7 +234,7 @@ GIVEN: dict[str, Callable[..., Any]] = {
     "pruning": ToyPruning,
     "patching": ToyPatching,
     "classifier": ToyClassifier,
-    "net": small_net,
+    "net": SmallNet,
     "random": random.Random,
 }
 

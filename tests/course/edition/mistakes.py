@@ -325,6 +325,7 @@ def unseen_by_number(train, test):
 
 @mistake("train", "dead", dead="no step")
 @mistake("train", "dead", dead="other model")
+@mistake("train", "gradients add up", dead="gradients kept")
 @mistake("train", "own label", labels_of="shuffled")
 @mistake("train", "own label", labels_of="first")
 @mistake("train", "constant prediction", nothing_read=True)
@@ -351,7 +352,8 @@ def train_otherwise(
             goal = labels[start : start + batch_size] if labels_of == "first" else goal
             logits = model(inputs[part])
             loss = F.cross_entropy(logits.softmax(-1) if double else logits, goal)
-            optimizer.zero_grad()
+            if dead != "gradients kept":
+                optimizer.zero_grad()
             (sign * loss).backward()
             if dead != "no step":
                 optimizer.step()
