@@ -872,7 +872,7 @@ def wrong_scores(call: Call, answer: Answer) -> list[tuple[str, float]]:
     zero, digit = truth == 0, np.ones(4)
     per_digit = "this is teacher forcing: single digits are counted, each with the right ones before it"
     skipped = "zeros are not counted: digit 0 is an answer like any other"
-    counted: list[tuple[str, np.ndarray, np.ndarray]] = [  # what is right, and what is counted
+    counted: list[tuple[str, Any, Any]] = [  # what is right, and what is counted
         (per_digit, hit, digit == 1),
         (skipped, hit | zero, digit == 1),
         (skipped, hit, ~zero),

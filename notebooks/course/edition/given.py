@@ -292,20 +292,41 @@ class Adder(nn.Module):
     def embed(self, tokens: Tensor) -> Tensor:
         return self.embedding(tokens) * self.table.shape[1] ** 0.5 + self.table[: tokens.shape[1]]
 
-    def layer(self, number: int, x: Tensor, memory: Tensor | None, gates: Tensor | None) -> Tensor:
-        kind, reads = self.kinds[number], self.norms[2 * number](x)
-        other = reads if memory is None or kind != "cross" else memory
+    def found(self, number: int, x: Tensor, memory: Tensor | None, gate: Tensor) -> Tensor:
+        """What an attention adds to its stream."""
+        reads = self.norms[2 * number](x)
+        other = memory if memory is not None and self.kinds[number] == "cross" else reads
         mask = torch.ones(x.shape[1], other.shape[1], dtype=torch.bool)
-        mask = mask.tril() if kind == "self" else mask
-        gate = torch.ones(self.n_heads) if gates is None else gates[number]
-        found, weights = self.multi_head(
-            reads, other, *self.matrices[4 * number : 4 * number + 4], self.n_heads, gate, mask
-        )
+        mask = mask.tril() if self.kinds[number] == "self" else mask
+        matrices = self.matrices[4 * number : 4 * number + 4]
+        output, weights = self.multi_head(reads, other, *matrices, self.n_heads, gate, mask)
         self.maps.append(weights)
-        x = x + found
-        if kind == "self":
+        return output
+
+    def finish(self, number: int, x: Tensor) -> Tensor:
+        """The feed-forward part behind an attention; there is none behind the decoder's self-attention."""
+        if self.kinds[number] == "self":
             return x
         return x + self.narrow[number](torch.relu(self.wide[number](self.norms[2 * number + 1](x))))
+
+    def layer(self, number: int, x: Tensor, memory: Tensor | None, gates: Tensor | None) -> Tensor:
+        gate = torch.ones(self.n_heads) if gates is None else gates[number]
+        return self.finish(number, x + self.found(number, x, memory, gate))
+
+    def patched(self, source: Tensor, other: Tensor, decoder_input: Tensor, layer: int, head: int) -> Tensor:
+        """Logits for `source` when one head says what it says for `other`; both decoders read `decoder_input`."""
+        one = nn.functional.one_hot(torch.tensor(head), self.n_heads).float()
+        streams, memories = [self.embed(source), self.embed(other)], [None, None]
+        for number in range(self.n_layers):
+            if number == 2:
+                memories = [self.norms[12](x) for x in streams]
+                streams = [self.embed(decoder_input)] * 2
+            gates = [1 - one if number == layer else torch.ones(self.n_heads), torch.ones(self.n_heads)]
+            added = [self.found(number, *each) for each in zip(streams, memories, gates, strict=True)]
+            if number == layer:
+                added[0] = added[0] + self.found(number, streams[1], memories[1], one)
+            streams = [self.finish(number, x + each) for x, each in zip(streams, added, strict=True)]
+        return self.readout(self.norms[13](streams[0]))
 
     def encode(self, source: Tensor, gates: Tensor | None = None, patches: None = None) -> Tensor:
         self.maps, x = [], self.embed(source)
@@ -400,6 +421,37 @@ def fit(
             log.append({"step": step, "training loss": since / (step % 100 or 100)})
             since = 0.0
     return log
+
+
+# --- questions about heads -------------------------------------------------------------------------------------------
+
+
+def key_classes(kind: str) -> dict[str, np.ndarray]:
+    """{class: (queries, keys)}: which keys count as what for a head of this kind, "encoder", "self" or "cross".
+
+    Columns are those of the answer; a query of the decoder belongs to the column of the digit that it predicts.
+    """
+    columns = np.array([1, 2, 3, -9, 1, 2, 3])  # of the source's tokens; -9 is the +
+    queries = columns if kind == "encoder" else np.arange(4)
+    if kind == "self":
+        return {"earlier outputs": np.tri(4, 4, dtype=bool) & (np.arange(4) > 0)}
+    return {
+        "same column": (columns == queries[:, None]) & (queries[:, None] > 0),
+        "next lower column": columns == queries[:, None] + 1,
+        "+": np.broadcast_to(columns == -9, (len(queries), 7)),
+    }
+
+
+def minimal_pairs(column: int, count: int = 200, seed: int = 0) -> tuple[list[list[int]], list[list[int]]]:
+    """Two lists of sums that differ in one digit, so that a carry arrives in `column` (1 to 2) of one and not of the
+    other. The digits in front of it are the same in both answers."""
+    draw, place = np.random.default_rng([seed, column]), 10 ** (2 - column)
+    a, b = draw.integers(100, 1_000, size=(2, 100 * count))
+    lower, own = a // place % 10 + b // place % 10, a // (10 * place) % 10 + b // (10 * place) % 10
+    rest = a % place + b % place
+    chosen = np.flatnonzero((lower <= 8) & (a // place % 10 > 0) & (own != 9) & (rest < place))[:count]
+    with_carry = b + (10 - lower) * place
+    return np.stack([a, b], 1)[chosen].tolist(), np.stack([a, with_carry], 1)[chosen].tolist()
 
 
 # --- data and results ------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 MASTERS = HERE / "masters"
 NEEDED = ("torch", "numpy", "matplotlib", "jupyter", "pypandoc_binary", "typst")  # by the student's folder
 PACKAGES = ("problem1", "problem2", "course")
-TIMES = {"{adder_minutes}": "two to five minutes on a laptop", "{classifier_minutes}": "about a minute on a laptop"}
+HAND_IN = (HERE / "submit.py", HERE / "handin", HERE.parent / "audit")  # what a student runs in the end
 NOT_WRITTEN = 'raise NotImplementedError("write this")'
 WRITE_HERE = "*Write here.*"
 
@@ -163,8 +163,6 @@ def filled(text: str) -> str:
     text = re.sub(r"\{task:(\w+)\}", lambda match: heading(TASKS[match[1]]), text)
     for problem in (1, 2):
         text = text.replace(f"{{budget{problem}}}", budget(problem))
-    for name, words in TIMES.items():
-        text = text.replace(name, words)
     return text
 
 
@@ -271,10 +269,11 @@ def write_shared(folder: Path, teacher: bool) -> None:
 def write_student(folder: Path) -> None:
     write_shared(folder, teacher=False)
     (folder / "README.md").write_text(students_readme((MASTERS / "student.md").read_text()))
-    if (HERE / "submit.py").exists():
-        shutil.copy(HERE / "submit.py", folder)
-    if (HERE.parent / "audit").is_dir():
-        shutil.copytree(HERE.parent / "audit", folder / "audit", ignore=shutil.ignore_patterns("__pycache__"))
+    for part in HAND_IN:
+        if part.is_dir():
+            shutil.copytree(part, folder / part.name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif part.exists():
+            shutil.copy(part, folder)
 
 
 def write_teacher(folder: Path) -> None:

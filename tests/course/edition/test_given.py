@@ -5,6 +5,7 @@ import pytest
 import torch
 from course.edition import given, solutions
 
+from problem1 import specialization
 from problem1.dataset import encode_pairs
 
 PAIRS = np.random.default_rng(0).integers(100, 1_000, (60, 2))
@@ -83,6 +84,44 @@ def test_own_models_are_built_around_the_functions_of_the_student():
     assert torch.equal(without(SOURCE, reads), adder(SOURCE, reads, gates)) and not torch.equal(
         without(SOURCE, reads), logits
     )
+
+
+def test_a_patched_head_says_what_it_says_in_the_other_sum():
+    torch.manual_seed(0)
+    adder = given.Adder(solutions.multi_head, solutions.positions, width=16)
+    source, other, reads = SOURCE[:5], SOURCE[5:10], torch.full((5, 2), given.BOS)
+    for layer in (1, 2, 5):
+        assert torch.allclose(adder.patched(source, source, reads, layer, 1), adder(source, reads), atol=1e-5)
+    assert not torch.allclose(adder.patched(source, other, reads, 5, 1), adder(source, reads), atol=1e-3)
+    one = given.Adder(solutions.multi_head, solutions.positions, width=16, n_heads=1)
+    with torch.no_grad():  # a decoder that hears nothing but its last cross-attention
+        for part in one.matrices[8:20]:
+            part.zero_()
+        one.embedding.weight.zero_()
+        one.wide[3].weight.zero_(), one.narrow[3].weight.zero_()
+    one.embedding.weight.requires_grad_(False)[:10] = torch.randn(10, 16)
+    assert torch.allclose(one.patched(source, other, reads, 5, 0), one(other, reads), atol=1e-5)
+
+
+@pytest.mark.parametrize("column", [1, 2])
+def test_minimal_pairs_differ_by_the_carry_into_one_column(column):
+    ours, others = map(np.array, given.minimal_pairs(column, count=50))
+    assert len(ours) == len(others) == 50 and others.max() < 1_000
+    place = 10 ** (3 - column)
+    a, b = ((pairs % place).sum(1) >= place for pairs in (ours, others))
+    assert not a.any() and b.all()
+    digits, other_digits = (given.written_out(pairs.sum(1)) for pairs in (ours, others))
+    assert (digits[:, :column] == other_digits[:, :column]).all()
+    assert ((digits[:, column] + 1) % 10 == other_digits[:, column]).all()
+
+
+def test_classes_of_keys_are_those_of_the_project():
+    for kind in ("encoder", "cross"):
+        for name, keys in specialization.key_classes(kind, 3).items():
+            assert (given.key_classes(kind)[name] == keys).all()
+    assert (
+        given.key_classes("self")["earlier outputs"] == specialization.key_classes("self", 3)["earlier outputs"]
+    ).all()
 
 
 def test_a_training_of_an_own_model_learns():
