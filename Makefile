@@ -5,7 +5,7 @@ READY := .venv/.ready
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder  # the cells of a notebook stay together
 
-.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks handout bench clean
+.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks handout handout-test bench clean
 
 setup: $(READY)  # install everything into .venv
 
@@ -52,6 +52,9 @@ notebooks: $(READY)  # renew the outputs stored in the notebooks
 
 handout: $(READY)  # the course edition: handout/student goes to students, handout/teacher stays with you
 	$(BIN)/python -m course.edition.handout
+
+handout-test: $(READY)  # does the handout run in a new environment with nothing but its own requirements? Installs them
+	FRESH=1 $(BIN)/python -m pytest tests/course/edition/test_handout.py
 
 bench: $(READY)  # what things cost, as ratios measured in one interleaved run
 	$(BIN)/python -W ignore -m problem1.bench

@@ -1195,7 +1195,7 @@ def singly_rule(calls: list[Call], values: list[Any], right: list[Any], answer: 
         if missing and all(call["drops"][name] == call["tolerance"] for name in missing):
             return "a head whose drop equals the tolerance is left out: at most means that it may go"
         if set(value) & set(wanted) == set() and added:
-            return "these are the heads that are needed; which ones can go"
+            return "these are the heads that are needed: which ones can go"
         if missing and all(call["drops"][name] < 0 for name in missing):
             return "a head without which accuracy rises is left out; its drop is negative, and it may go"
         if added:
@@ -1314,11 +1314,6 @@ def flip_rule(calls: list[Call], values: list[Any], right: list[Any], answer: An
         return (
             "everything flips: is only one head replaced, and is the model's digit compared with that of the other sum"
         )
-    whole = [flip_variants(call) for call in calls]
-    for name in whole[0]:
-        others = [answer("flip_rate", variants[name]).get("value") for variants in whole]
-        if same(rates.tolist(), others):
-            return name.strip()
     return "the share is not that of one head: look at which outputs are replaced and which digit is compared"
 
 
@@ -1574,7 +1569,9 @@ def score_variants(call: Call) -> dict[str, Call]:
             lambda a, b: (a - 0.5, b)
         ),
         "the answers are the wrong way round: a positive logit says sorted": every(lambda a, b: (-a, b)),
-        "every item counts as answered sorted: what is compared is no logit": every(lambda a, b: (np.ones_like(a), b)),
+        "every item counts as answered sorted: the numbers that are compared are no logits": every(
+            lambda a, b: (np.ones_like(a), b)
+        ),
     } | single
 
 

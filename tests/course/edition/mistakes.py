@@ -546,7 +546,7 @@ def scored(says, labels):
 
 @mistake("score", "above 0.5", says=lambda logits: logits > 0.5)
 @mistake("score", "wrong way round", says=lambda logits: logits < 0)
-@mistake("score", "no logit", says=lambda logits: torch.sigmoid(logits) > 0)
+@mistake("score", "are no logits", says=lambda logits: torch.sigmoid(logits) > 0)
 @mistake("score", "batches of unequal size", means=True)
 @mistake("score", "not noticed", constant=lambda row: False)
 @mistake("score", "no proof", constant=lambda row: row["accuracy"] in (row["share sorted"], 1 - row["share sorted"]))

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -49,6 +50,18 @@ def student(folders):
 @pytest.fixture(scope="module")
 def teacher(folders):
     return folders / "teacher"
+
+
+@pytest.fixture(scope="module")
+def python(student, tmp_path_factory):
+    """This Python; with FRESH=1 that of a new environment that holds the student's requirements and nothing else."""
+    if os.environ.get("FRESH", "0") != "1":
+        return sys.executable
+    folder = tmp_path_factory.mktemp("fresh") / "env"
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--requirement"]
+    subprocess.run([*install, student / "requirements.txt"], check=True)
+    return folder / "bin" / "python"
 
 
 def cells(folder, name):
@@ -172,13 +185,13 @@ def test_arguments_are_not_taken_for_functions():
 # --- they run --------------------------------------------------------------------------------------------------------
 
 
-def run_alone(folder, code):
-    done = subprocess.run([sys.executable, "-c", ALONE + code], cwd=folder, text=True, capture_output=True, timeout=600)
+def run_alone(python, folder, code):
+    done = subprocess.run([python, "-c", ALONE + code], cwd=folder, text=True, capture_output=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
-def test_a_student_without_the_project_reads_a_sentence_for_each_blank(student):
+def test_a_student_without_the_project_reads_a_sentence_for_each_blank(python, student):
     code = """
 import json
 for name in ("problem1", "problem2"):
@@ -190,11 +203,11 @@ for name in ("problem1", "problem2"):
             names["check"](names[cell["metadata"]["task"]])
 assert "problem1" not in sys.modules and "course" not in sys.modules
 """
-    lines = run_alone(student, code)
+    lines = run_alone(python, student, code)
     assert len(lines) == 21 and all(checks.BLANK in line for line in lines)
 
 
-def test_answers_of_the_student_are_enough_to_name_mistakes(student):
+def test_answers_of_the_student_are_enough_to_name_mistakes(python, student):
     code = """
 import checks, torch
 def positions(length, d_model):
@@ -209,7 +222,7 @@ def greedy(model, source):
 for function in (positions, mean_pool, greedy):
     checks.check(function)
 """
-    first, second, third = run_alone(student, code)
+    first, second, third = run_alone(python, student, code)
     assert "at position 0 every sine is 0" in first and "padding is inside the mean" in second
     assert "begins with the digit 0, not with BOS" in third
 
@@ -231,7 +244,7 @@ QUICKLY = {
 
 
 @pytest.mark.parametrize("name", ["problem1", "problem2"])
-def test_the_teachers_notebook_runs_in_plain_jupyter_without_the_project(teacher, tmp_path, name):
+def test_the_teachers_notebook_runs_in_plain_jupyter_without_the_project(python, teacher, tmp_path, name):
     """From top to bottom, with a training of three steps; all checks say right, and all results are written."""
     folder = tmp_path / "teacher"
     shutil.copytree(teacher, folder)
@@ -243,7 +256,7 @@ def test_the_teachers_notebook_runs_in_plain_jupyter_without_the_project(teacher
                 cell.source = cell.source.replace(slow, quick)
     nbformat.write(notebook, folder / f"{name}.ipynb")
     command = ["jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", f"{name}.ipynb"]
-    done = subprocess.run([sys.executable, "-m", *command], cwd=folder, text=True, capture_output=True, timeout=900)
+    done = subprocess.run([python, "-m", *command], cwd=folder, text=True, capture_output=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3_000:]
     executed = nbformat.read(folder / f"{name}.ipynb", as_version=4).cells
     printed = [cell.outputs[0]["text"].strip() for cell in executed if cell.source.startswith("check(")]
