@@ -72,8 +72,9 @@ def answer_rows() -> list[tuple[str, str, int, str]]:
     return [
         (
             "Train on lengths 8 to 16, test at 32, 64, 128, 256: sinusoidal, learned, no positions",
-            f"Sinusoidal does not extrapolate: constant prediction in **{constant.sum()} of {len(constant)}** tests. "
-            f"Learned gets {learned.mean():.2f} at 32 (augmented, {seeds} seeds), then falls; none is at chance",
+            f"Sinusoidal does not extrapolate: constant prediction in **{constant.sum()} of {len(constant)}** tests "
+            f"(both recipes, {seeds} seeds). Learned gets {learned.mean():.2f} at 32 (augmented), then falls; none is "
+            "at chance",
             1,
             "1.-Sinusoidal-positions-fail-at-once,-learned-ones-later",
         ),
