@@ -55,6 +55,9 @@ def test_a_constant_prediction_is_named_wherever_a_number_stands():
     assert table.loc["a", 32] == "0.800 ± 0.141" and table.loc["a", 64] == "1.000 ± 0.000"
     assert table.loc["b", 32] == "0.454 ± 0.000 (constant)"
     assert table.loc["b", 64] == "0.557 ± 0.061 (constant in 1 of 2)"
+    brackets = length_table(example_rows(), cell=analysis.in_brackets)
+    assert brackets.loc["b"].tolist() == ["0.454 ± 0.000 (2)", "0.557 ± 0.061 (1)"]
+    assert brackets.loc["a", 32] == table.loc["a", 32]
     short = length_table(example_rows(), cell=analysis.in_short)
     assert short.loc["a"].tolist() == ["0.800", "1.000"] and short.loc["b"].tolist() == ["0.454¹", "0.557¹"]
     both = length_table(example_rows(), columns=["seed", "length"], form=".1f")
