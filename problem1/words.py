@@ -254,8 +254,8 @@ def prefixes(table: pd.DataFrame, possible: pd.DataFrame, seed: int) -> Markdown
     told = listing(f"{share:.1%} of the {digit}" for digit, share in mine[mine > 0].items())
     return Markdown(
         f"With random digits there, over all {table['sums'].max():,} sums, {told} change. (In {len(others)} other "
-        f"adders {span(others, '.0%')} of the most sensitive digit.) But a sum begins with 0 or 1. With one of these first, "
-        f"**{possible['wrong'].sum():,} digits of {possible['sums'].iloc[0]:,} sums** change."
+        f"adders {span(others, '.0%')} of the most sensitive digit.) But a sum begins with 0 or 1. With one of these "
+        f"first, **{possible['wrong'].sum():,} digits of {possible['sums'].iloc[0]:,} sums** change."
     )
 
 

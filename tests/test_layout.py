@@ -300,8 +300,8 @@ def test_a_room_lists_its_files_and_no_other(room):
 
 def test_the_readme_lists_the_rooms():
     layout = re.search(r"^## Layout\n.*?^```\w*\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)[1]
-    rooms = {folder for folder, _ in ROOMS.values()}
-    assert {f"{Path(folder).name}/" for folder in rooms} <= set(re.findall(r"\w+/", layout))
+    rooms = {Path(folder) for folder, _ in ROOMS.values()}  # those further down are listed where they are
+    assert {f"{room.name}/" for room in rooms if len(room.parts) <= 2} <= set(re.findall(r"\w+/", layout))
     assert len(layout.splitlines()) <= 12
 
 

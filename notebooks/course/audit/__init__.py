@@ -13,6 +13,7 @@ extrapolation.py  accuracies by length
 training.py       training curves
 files.py          missing and damaged files
 report.py         all of it in words
+command.py        the command
 """
 
 from .finding import Finding

@@ -17,7 +17,8 @@ from torch import Tensor
 from problem1.dataset import PAD, PLUS, contains, shift_right, to_digits
 from problem1.model import Adder
 from problem1.shared.attention import Attention, attend, sinusoids
-from problem2.certificate import Tables, rejected_sequences
+from problem2.certificate import Tables
+from problem2.certificate.enumeration import rejected_sequences
 from problem2.dataset import adjacent_swap
 from problem2.encodings.base import Policies, relative_positions
 
