@@ -3,8 +3,8 @@
 import json
 
 import pytest
-
 from course.audit import audit
+
 from problem1 import analysis
 from problem1.ablation import ablate_heads, prunable_summary
 from problem1.model import Adder
