@@ -116,7 +116,8 @@ class Table:
     def __init__(self, file: str, values: list[Value], found: Found) -> None:
         known = [value for value in values if value.measure != "?"]
         self.doubtful = not known  # nobody said what they are
-        self.file, self.values = file, known or [replace(value, measure="") for value in values]
+        self.file, self.every = file, values
+        self.values = known or [replace(value, measure="") for value in values]
         self.stated = stated_baseline(file, found)
         self.unnamed = unnamed_are(self.values, self.stated)
         stated = [self.stated] if self.stated else []
@@ -262,10 +263,11 @@ def range_findings(table: Table) -> Iterator[Finding]:
         yield finding("loss as importance", LIKELY, file, f"{says}: no drop of an accuracy, which is 1 at most.")
     elif base:
         larger = [(v, s) for v, s in table.drops if s.value > base.value + base.tolerance + s.tolerance]
-        names = [f"{v.place.head_name} {s}" for v, s in larger]
-        if names:
-            says = f"There are drops larger than the baseline of {base}: {listed(names)}."
-            yield finding("impossible numbers", CERTAIN, file, says)
+        if larger:
+            certainty = LIKELY if larger[0][0].measure == "importance" else CERTAIN  # which may be scaled
+            names = listed(f"{value.place.head_name} {score}" for value, score in larger)
+            says = f"There are drops larger than the baseline of {base}: {names}."
+            yield finding("impossible numbers", certainty, file, says)
     if base:
         yield from contradictions(table, base)
         yield from unmoved(table, base)
@@ -310,7 +312,8 @@ def better_without(table: Table) -> Iterator[Finding]:
 
 
 def item_findings(table: Table) -> Iterator[Finding]:
-    scores = [score for _, score in table.scored] + ([table.baseline] if table.baseline else [])
+    scores = [score for value, score in table.scored if not value.place.averaged]
+    scores += [table.baseline] if table.baseline and table.stated and not table.stated.place.averaged else []
     scores = [score for score in scores if 0 <= score.value <= 1]
     different = {round(score.value, 9) for score in scores}
     heads = f"({len(table.scored)} heads)"
@@ -381,15 +384,20 @@ Ranked = tuple[
 
 
 def ranks_in_rows(table: Table) -> Iterator[Ranked]:
-    """Of rows with a rank. Where zero and mean ablation stand side by side, zero ablation is what ranks."""
-    ranked = [value for value in table.values if value.place.rank is not None and table.measure(value)]
-    columns = sorted({(table.measure(value), value.group) for value in ranked})
-    several = Counter(measure for measure, _ in columns)
-    for measure, group in columns:
-        rows = [value for value in ranked if (table.measure(value), value.group) == (measure, group)]
-        rows.sort(key=lambda value: value.place.rank or 0)
-        if several[measure] == 1 or "zero" in group:
-            yield [(value.place.head_name, value.number.value) for value in rows], measure
+    """Of rows with a rank: drops or accuracies, if no column at all is in order: any of them may be what ranks."""
+    columns = defaultdict(list)
+    for value in table.every:
+        if value.place.rank is not None:
+            columns[table.measure(value), value.place.words].append(value)
+    in_order = False
+    for values in columns.values():
+        values.sort(key=lambda value: value.place.rank or 0)
+        numbers = [value.number.value for value in values]
+        in_order |= numbers in (sorted(numbers), sorted(numbers, reverse=True)) and len(set(numbers)) > 1
+    for (measure, _), values in columns.items():
+        if not in_order and measure in ("drop", "importance", "accuracy") and len(values) > 2:
+            yield [(value.place.head_name, value.number.value) for value in values], measure
+            return
 
 
 def ranks_in_lists(table: Table, found: Found) -> Iterator[Ranked]:

@@ -25,7 +25,7 @@ KINDS = {
     "far from the training log": Kind(
         1,
         "Two scores of one model on items of one kind cannot be so far apart: they were not computed in the "
-        "same way, with the same weights, or on such items. Teacher-forced scores are higher than free- "
+        "same way, with the same weights, or on such items. Teacher-forced scores are higher than free-"
         "running ones, and with the first digit handed over they do not see that it is wrong.",
         "Score the saved weights in both ways on the same items, in eval mode.",
         "Analyse the score that the model really reaches, free-running from BOS.",
@@ -108,7 +108,7 @@ KINDS = {
     ),
     "heads missing": Kind(
         2,
-        "The assignment asks for all 24: 8 in the encoder, 8 in the decoder's self-attention, 8 in its cross- "
+        "The assignment asks for all 24: 8 in the encoder, 8 in the decoder's self-attention, 8 in its cross-"
         "attention.",
         "Count the rows.",
         "Give one number for each of Encoder, Decoder Self and Decoder Cross, L0 and L1, H0 to H3.",

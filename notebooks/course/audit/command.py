@@ -19,9 +19,11 @@ def main() -> None:
         description="Audit the result files of a hand-in. Exit status: 0 no finding, 1 findings, 2 no such folder.",
         allow_abbrev=False,
     )
-    parser.add_argument("path", help="the folder; nothing in it is run or changed")
+    parser.add_argument("path", nargs="?", help="the folder; nothing in it is run or changed")
     parser.add_argument("--markdown", action="store_true", help="for a comment instead of a terminal")
     arguments = parser.parse_args()
+    if arguments.path is None:
+        parser.error("name the folder of a hand-in")
     try:
         is_folder = os.path.isdir(arguments.path)
     except ValueError:  # a name that no folder can have

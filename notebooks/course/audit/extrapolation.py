@@ -18,7 +18,7 @@ class Row:
     def __init__(self, file: str, encoding: str, series: tuple[str, ...]) -> None:
         self.file, self.encoding, self.series = file, encoding, series
         self.scores: dict[int, Score] = {}
-        self.explained, self.assumed = False, False
+        self.explained, self.assumed, self.averaged = False, False, False
         self.items: dict[int, int] = {}
 
     @property
@@ -47,6 +47,7 @@ def rows_of(found: Found) -> list[Row]:
             row.scores.setdefault(value.place.length or 0, score)
             row.explained |= value.place.explained
             row.assumed |= value.place.assumed
+            row.averaged |= value.place.averaged
             if value.place.items:
                 row.items[value.place.length or 0] = value.place.items
     return [row for row in rows.values() if row.at(LONG) or len(row.at(TRAINED)) > 1]
@@ -123,7 +124,7 @@ def too_good(row: Row) -> Iterator[Finding]:
 def no_items(row: Row) -> Iterator[Finding]:
     for length, score in row.at(LONG).items():
         size = row.items.get(length, LONG_SIZE)
-        if 0 <= score.value <= 1 and not score.is_whole(size):
+        if 0 <= score.value <= 1 and not score.is_whole(size) and not row.averaged:
             says = f"{row.name}: {score.value:.6g} at {length} is no whole number of {size} items"
             certainty = CERTAIN if length in row.items else QUESTION
             yield finding("no whole number of items", certainty, row.file, f"{says} ({score.value * size:.2f}).")

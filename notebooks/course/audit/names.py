@@ -175,6 +175,7 @@ class Place:
         False  # the file says of this number that the prediction was constant, or how often each class was
     )
     rank: float | None = None
+    averaged: bool = False  # over seeds or runs, so it need not be a whole number of items
     intact: bool = False  # in a row of a table of heads that says: none removed
     assumed: bool = False  # the length follows from the number of values only
 
@@ -249,7 +250,7 @@ MEASURES = {  # words, and what they say; of two kinds in one name the first cou
     "other": (
         "balanced auroc auc low high std stderr ci error time seconds epoch step share answered constant params lr "
         "rate precision recall count tolerance threshold patience random expected chance target prunable pruned total "
-        "correct"
+        "correct relative ratio normalized normalised"
     ),
     "baseline": "baseline base unablated unmodified intact full original reference",
     "rank": "rank ranking ranked order",

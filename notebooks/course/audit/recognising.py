@@ -229,8 +229,11 @@ class Walk:
     def facts_of(self, value: dict[str, Any], place: Place) -> tuple[Place, set[str]]:
         """The place with what single entries say (encoding, length, layer, head, seed, items), and these entries."""
         used = set()
-        if {"constant", "answered", "predicted"} & row_words(value):
+        words = row_words(value)
+        if {"constant", "answered", "predicted"} & words:
             place = replace(place, explained=True)
+        if {"mean", "std", "average", "avg", "seeds", "runs"} & words:
+            place = replace(place, averaged=True)
         for key, inner in value.items():
             if not isinstance(inner, dict | list):
                 found = number(inner)

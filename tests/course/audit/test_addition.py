@@ -92,6 +92,15 @@ def test_drops_larger_than_the_baseline_are_impossible(tmp_path):
     assert "0.95" in finding.says and "0.9" in finding.says
 
 
+def test_relative_and_scaled_importance_may_be_larger(tmp_path):
+    relative = {"baseline": 0.4005, "decoding": "greedy", "relative_drop": dict.fromkeys(HEADS, 0.9)}
+    assert not findings(with_heads(tmp_path, relative), "impossible numbers")
+    scaled = {"baseline": 0.4005, "decoding": "greedy", "importance": dict.fromkeys(HEADS, 0.2) | {HEADS[0]: 1.0}}
+    assert [found.certainty for found in findings(with_heads(tmp_path / "b", scaled), "impossible numbers")] == [
+        "likely"
+    ]
+
+
 def test_importance_above_1_is_no_drop_of_an_accuracy(tmp_path):
     (finding,) = findings(with_heads(tmp_path, {"head_importance": [0.001, 0.00007, 4.7, 0.02]}), "loss as importance")
     assert finding.certainty == "likely" and "4.7" in finding.says
@@ -132,6 +141,9 @@ def test_a_ranking_must_descend(tmp_path):
     rows[4]["drop"], rows[5]["drop"] = rows[5]["drop"], rows[4]["drop"]
     (finding,) = findings(with_heads(tmp_path / "wrong", right), "ranking out of order")
     assert "does not descend" in finding.says
+    for row, loss in zip(rows, range(24, 0, -1), strict=True):  # ranked by another column
+        row["loss_increase"] = loss / 10
+    assert "ranking out of order" not in kinds(with_heads(tmp_path / "other", right))
     indices = {"head_importance": [0.1, 0.4, 0.3, 0.2], "ranking": [1, 2, 0, 3]}
     assert "ranking out of order" in kinds(with_heads(tmp_path / "indices", indices))
 

@@ -29,6 +29,10 @@ def test_the_status_says_whether_there_are_findings(tmp_path, monkeypatch, capsy
     assert capsys.readouterr().out.startswith("### Audit")
 
 
+def test_a_folder_must_be_named(monkeypatch, capsys):
+    assert status(monkeypatch) == 2 and "name the folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("path", ["missing", "", "a\0b", "/dev/null"])
 def test_what_is_no_folder_gets_one_sentence(path, monkeypatch, capsys):
     assert status(monkeypatch, path) == 2

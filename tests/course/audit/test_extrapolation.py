@@ -84,6 +84,11 @@ def test_numbers_that_cannot_be(tmp_path, value, kind):
     assert kind in kinds(folder_of(tmp_path, learned=LIVE | {"32": value}))
 
 
+def test_means_over_seeds_need_no_whole_number_of_items(tmp_path):
+    means = {n: {"mean": a + 0.0003, "std": 0.01} for n, a in LIVE.items()}
+    assert not kinds(folder_of(tmp_path, learned=means))
+
+
 def test_missing_lengths_and_encodings_are_named(tmp_path):
     folder = write(tmp_path, problem2__results={"sinusoidal": LIVE, "learned": {n: a + 0.02 for n, a in LIVE.items()}})
     found = {finding.kind: finding.says for finding in findings(folder)}
