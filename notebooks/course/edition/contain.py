@@ -191,6 +191,7 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out, we and ours go first
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # a grader that is killed takes us with it
     (ready, say_ready), (go, say_go) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
