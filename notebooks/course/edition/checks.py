@@ -981,7 +981,9 @@ def train_accepted(call: Call, value: Any, right: Any) -> bool:
     losses, _, share, _ = facts
     start = starting_loss(call)
     learned = losses[-1] < 0.4 * start and share >= 0.9
-    return bool(np.isfinite(losses).all() and (losses >= 0).all() and 0.3 * start < losses[0] < 1.3 * start and learned)
+    return bool(
+        np.isfinite(losses).all() and (losses >= 0).all() and 0.02 * start < losses[0] < 1.3 * start and learned
+    )
 
 
 @kept_in(RULES, "train")
@@ -1022,7 +1024,7 @@ def train_rule(calls: list[Call], values: list[Any], right: list[Any], answer: A
             f"the answers are right but {end} and no further: is a softmax "
             "applied twice, or is the loss that of other weights"
         )
-    if share >= 0.9 and (losses[0] > 1.3 * start or losses[0] < 0.3 * start):
+    if share >= 0.9 and (losses[0] > 1.3 * start or losses[0] < 0.02 * start):
         return (
             "it learns, but the losses are no means: the first is "
             f"{losses[0]:.2f}, and the untrained model's is {start:.2f}"

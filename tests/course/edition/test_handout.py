@@ -266,6 +266,13 @@ def test_the_teachers_notebook_runs_in_plain_jupyter_without_the_project(python,
         assert list(folder.glob(path.replace("<k>", "0").replace("<encoding>", "*"))), path
 
 
+def test_the_handout_is_no_part_of_the_project():
+    root = handout.HERE.parents[2]
+    assert "/handout/\n" in (root / ".gitignore").read_text()
+    clean = re.search(r"^clean:.*\n((?:\t.*\n?)+)", (root / "Makefile").read_text(), re.M)
+    assert re.search(r"rm -rf .*\bhandout\b", clean[1])
+
+
 def test_other_things_in_the_folder_stay(tmp_path, monkeypatch):
     (tmp_path / "grades.csv").write_text("kept")
     (tmp_path / "student").mkdir()
