@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -11,6 +12,7 @@ from problem2 import analysis, published
 from problem2.analysis import (
     evaluated,
     in_brackets,
+    in_interval,
     in_short,
     length_table,
     over_seeds,
@@ -56,11 +58,11 @@ def every_table(study: str) -> pd.DataFrame:
     return analysis.labelled(length_table(rows[rows["study"] == study], cell=in_brackets).rename_axis("encoding"))
 
 
-def policies_table(study: str, names: Sequence[str], *without: str, value: str = "accuracy") -> pd.DataFrame:
+def policies_table(study: str, names: Sequence[str], *without: str) -> pd.DataFrame:
     """The same weights under every policy at test time but some, at the long lengths."""
     rows = evaluated(study, policy=None, set="exact", name=list(names), length=LONG_LENGTHS)
     rows = rows[~rows["policy"].isin(without)]
-    return length_table(rows.assign(encoding=rows["name"] + ", " + rows["policy"]), value, "encoding", cell=in_brackets)
+    return length_table(rows.assign(encoding=rows["name"] + ", " + rows["policy"]), index="encoding", cell=in_brackets)
 
 
 def class_table() -> pd.DataFrame:
@@ -285,6 +287,14 @@ def interval_bands() -> dict[str, pd.DataFrame]:
         for title, rows in parts
         if title != "hard test, plain"
     }
+
+
+def interval_table(lengths: Sequence[int]) -> pd.DataFrame:
+    """The same in numbers, at some lengths, on the assignment's swaps."""
+    rows = new_sets()
+    rows = rows[(rows["corruption"] == "swaps") & rows["length"].isin(lengths)]
+    by: dict[str, Any] = {"columns": ["study", "length"], "cell": in_interval, "summary": with_intervals, "form": ".2f"}
+    return analysis.labelled(length_table(rows, "balanced accuracy", **by))
 
 
 def per_seed() -> pd.DataFrame:
