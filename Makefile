@@ -5,7 +5,8 @@ READY := .venv/.ready
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder  # the cells of a notebook stay together
 
-.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks bench clean
+.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks audit handout handout-test grade damage \
+	bench clean
 
 setup: $(READY)  # install everything into .venv
 
@@ -50,11 +51,26 @@ browser-test: .venv/.browser  # run the notebooks in JupyterLab in Chromium, in 
 notebooks: $(READY)  # renew the outputs stored in the notebooks
 	$(BIN)/python notebooks/tools/run.py --in-place
 
+audit: $(READY)  # look for the usual mistakes in HANDIN=a folder with somebody's results
+	$(BIN)/python -m course.audit "$(HANDIN)"
+
+handout: $(READY)  # the course edition: handout/student goes to students, handout/teacher stays with you
+	$(BIN)/python -m course.edition.handout
+
+handout-test: $(READY)  # does the handout run in a new environment with nothing but its own requirements? Installs them
+	FRESH=1 $(BIN)/python -m pytest tests/course/edition/test_handout.py
+
+grade: $(READY)  # points and sentences for SUBMISSIONS=a folder of zips, written to grades/ (OUTPUT=...)
+	$(BIN)/python -m course.edition.grade "$(SUBMISSIONS)" --output "$(or $(OUTPUT),grades)"
+
+damage: $(READY)  # are a hundred notebooks, damaged at random, graded? takes a quarter of an hour
+	$(BIN)/python -m course.edition.damage
+
 bench: $(READY)  # what things cost, as ratios measured in one interleaved run
 	$(BIN)/python -W ignore -m problem1.bench
 	$(BIN)/python -m problem2.bench
 
 clean:  # remove what was made, never what was written
-	rm -rf .venv report report-quick report.pdf report-quick.pdf problem*/results problem*/results-quick
+	rm -rf .venv handout report report-quick report.pdf report-quick.pdf problem*/results problem*/results-quick
 	rm -rf build *.egg-info .pytest_cache .ruff_cache .mypy_cache
 	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

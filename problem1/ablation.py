@@ -81,6 +81,7 @@ def ablate_heads(model: Adder, pairs: np.ndarray, reference: np.ndarray) -> pd.D
                 {
                     "head": name,
                     "method": method,
+                    "items": len(pairs),
                     "accuracy": right[head].double().mean().item(),
                     "drop": interval["mean"][head],
                     "low": interval["low"][head],

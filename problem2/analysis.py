@@ -96,9 +96,20 @@ def in_interval(row: Row, form: str = ".3f") -> str:
     return f"{in_short(row, form)} [{number(row['low'], form)}, {number(row['high'], form)}]"
 
 
+def with_spread(row: Row, form: str = ".3f") -> str:
+    """'0.998 ± 0.001'; a single classifier has no spread."""
+    return number(row["mean"], form) + (f" ± {number(row['std'], form)}" if row["seeds"] > 1 else "")
+
+
+def in_brackets(row: Row, form: str = ".3f") -> str:
+    """'0.546 ± 0.001 (9)', in brackets how many classifiers have a constant prediction, if any has."""
+    constant = row["constant prediction"]
+    return with_spread(row, form) + (f" ({constant})" if constant else "")
+
+
 def in_words(row: Row, form: str = ".3f") -> str:
-    """'0.998 ± 0.001', and how many classifiers have a constant prediction: such an accuracy is a class share."""
-    text = number(row["mean"], form) + (f" ± {number(row['std'], form)}" if row["seeds"] > 1 else "")
+    """The same in words: such an accuracy is a class share."""
+    text = with_spread(row, form)
     constant, seeds = row["constant prediction"], row["seeds"]
     if constant == seeds:
         return f"{text} (constant)"

@@ -2,13 +2,23 @@
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from problem1.shared.statistics import paired_comparisons
 from problem1.shared.words import number
 from problem2 import analysis, published
-from problem2.analysis import evaluated, in_short, length_table, over_seeds, with_intervals, with_position_shift
+from problem2.analysis import (
+    evaluated,
+    in_brackets,
+    in_interval,
+    in_short,
+    length_table,
+    over_seeds,
+    with_intervals,
+    with_position_shift,
+)
 from problem2.dataset import LONG_LENGTHS, descents
 from problem2.encodings import ASSIGNED, ENCODINGS
 from problem2.evaluation import LOG_LENGTH, exact_sets
@@ -37,21 +47,22 @@ def extrapolating(rows: pd.DataFrame, least: float = EXTRAPOLATES) -> dict[str, 
 def assigned_table() -> pd.DataFrame:
     """The assignment's table: its three encodings at its four long lengths, by recipe."""
     rows = pd.concat([long_sets(), evaluated(OWN_SHAPE, set="exact", length=LONG_LENGTHS)])
-    rows = rows[rows["name"].isin(ASSIGNED)].sort_values("name", key=lambda names: names.map(ASSIGNED.index))
-    return length_table(rows.assign(encoding=rows["name"] + ", " + rows["study"]), index="encoding")
+    rows = rows[rows["name"].isin(ASSIGNED)]
+    rows = rows.sort_values("name", key=lambda names: names.map(ASSIGNED.index), kind="stable")
+    return length_table(rows.assign(encoding=rows["name"] + ", " + rows["study"]), index="encoding", cell=in_brackets)
 
 
 def every_table(study: str) -> pd.DataFrame:
     """The same for all encodings under one recipe."""
     rows = long_sets()
-    return analysis.labelled(length_table(rows[rows["study"] == study]).rename_axis("encoding"))
+    return analysis.labelled(length_table(rows[rows["study"] == study], cell=in_brackets).rename_axis("encoding"))
 
 
-def policies_table(study: str, names: Sequence[str], *without: str, value: str = "accuracy") -> pd.DataFrame:
+def policies_table(study: str, names: Sequence[str], *without: str) -> pd.DataFrame:
     """The same weights under every policy at test time but some, at the long lengths."""
     rows = evaluated(study, policy=None, set="exact", name=list(names), length=LONG_LENGTHS)
     rows = rows[~rows["policy"].isin(without)]
-    return length_table(rows.assign(encoding=rows["name"] + ", " + rows["policy"]), value, index="encoding")
+    return length_table(rows.assign(encoding=rows["name"] + ", " + rows["policy"]), index="encoding", cell=in_brackets)
 
 
 def class_table() -> pd.DataFrame:
@@ -78,7 +89,8 @@ def in_range_table() -> pd.DataFrame:
     rows = rows[rows["study"].isin([*COMPARED, OWN_SHAPE])]
     found = rows.assign(accuracy=rows["test accuracy"], **{"constant prediction": rows["test constant prediction"]})
     found = found.astype({"constant prediction": bool})
-    table = length_table(found, columns="study", form=".4f").loc[published.published_encodings()]
+    table = length_table(found, columns="study", cell=in_brackets, form=".4f")
+    table = table.loc[published.published_encodings(), [*COMPARED, OWN_SHAPE]]
     lowest = found[found["study"] == "augmented"].groupby("name")["accuracy"].min()
     table.insert(2, "augmented, lowest", lowest.map("{:.4f}".format))
     return analysis.labelled(table).fillna("")
@@ -89,7 +101,7 @@ def candidates_table() -> pd.DataFrame:
     candidates = published.table("candidates").groupby("name", sort=False)["validation accuracy"].agg(["min", "max"])
     tried = published.table("candidates_evaluated")
     own = tried.groupby(["name", "seed"])["policy"].transform("first") == tried["policy"]
-    table = length_table(tried[own & (tried["corruption"] == "swaps")], "balanced accuracy")
+    table = length_table(tried[own & (tried["corruption"] == "swaps")], "balanced accuracy", cell=in_brackets)
     ends = candidates.loc[table.index].map("{:.3f}".format)
     table.insert(0, "validation accuracy", ends["min"] + " to " + ends["max"])
     return table
@@ -241,7 +253,7 @@ def shift_table(rows: pd.DataFrame, lengths: Sequence[int]) -> pd.DataFrame:
 
 def with_shift_at(rows: pd.DataFrame, length: int, *columns: str) -> pd.DataFrame:
     """Balanced accuracy by label and length, after what is new at one length."""
-    table = length_table(rows, "balanced accuracy", index="label")
+    table = length_table(rows, "balanced accuracy", "label", cell=in_brackets)
     for column in reversed(columns):
         found = rows[rows["length"] == length].groupby("label")[column].first()
         table.insert(0, f"{column} at {length}", found.round(2))
@@ -275,6 +287,14 @@ def interval_bands() -> dict[str, pd.DataFrame]:
         for title, rows in parts
         if title != "hard test, plain"
     }
+
+
+def interval_table(lengths: Sequence[int]) -> pd.DataFrame:
+    """The same in numbers, at some lengths, on the assignment's swaps."""
+    rows = new_sets()
+    rows = rows[(rows["corruption"] == "swaps") & rows["length"].isin(lengths)]
+    by: dict[str, Any] = {"columns": ["study", "length"], "cell": in_interval, "summary": with_intervals, "form": ".2f"}
+    return analysis.labelled(length_table(rows, "balanced accuracy", **by))
 
 
 def per_seed() -> pd.DataFrame:

@@ -241,7 +241,7 @@ def draw_seen(axes: Axes, name: str, encoding: Encoding, length: int) -> None:
     logits = seen_by_attention(encoding, length)
     low, high = np.nanmin(logits), np.nanmax(logits)
     around = 1 if high - low < 1e-5 else 0  # all alike: one colour
-    axes.imshow(logits, cmap="viridis", vmin=low - around, vmax=high + around)
+    axes.imshow(logits, cmap="viridis", interpolation="nearest", vmin=low - around, vmax=high + around)
     axes.set_title(textwrap.fill(ENCODINGS[name].label, 16), fontsize=LETTERS)
     axes.add_patch(Rectangle((-0.5, -0.5), encoding.trained, encoding.trained, fill=False, ec="red", lw=1.5))
     axes.set(facecolor="#f2f2f2", xticks=[0, 16, 32], yticks=[0, 16, 32])
@@ -288,7 +288,7 @@ def position_terms(classifier: Classifier, size: int = 64, claim: str = "") -> F
     terms |= {f"$P_t W P_s^T$, head {head}": term for head, term in enumerate(position_logits(classifier, positions))}
     figure, grid = plt.subplots(1, len(terms), figsize=(WIDTH, 3.4), layout="constrained", sharey=True)
     for axes, (title, term) in zip(grid, terms.items(), strict=True):
-        image = axes.imshow(term.numpy(), cmap="viridis")
+        image = axes.imshow(term.numpy(), cmap="viridis", interpolation="nearest")
         axes.add_patch(Rectangle((-0.5, -0.5), encoding.trained, encoding.trained, fill=False, ec="red", lw=1.5))
         axes.set_title(title)
         axes.set(xlabel="key position s", xticks=[0, 16, 32, 48])
@@ -391,7 +391,7 @@ def token_logits(tables: Tables, claim: str = "") -> Figure:
     figure, grid = plt.subplots(1, len(pictures), figsize=(WIDTH, 3.7), layout="constrained")
     limit = max(abs(picture).max() for picture, _, _ in pictures.values())
     for axes, (title, (picture, down, across)) in zip(grid, pictures.items(), strict=True):
-        image = axes.imshow(picture, cmap="RdBu", vmin=-limit, vmax=limit)
+        image = axes.imshow(picture, cmap="RdBu", interpolation="nearest", vmin=-limit, vmax=limit)
         axes.set_title(title, fontsize=LETTERS)
         axes.set(ylabel=down, xlabel=across, xticks=[0, 50, 99], yticks=[0, 50, 99])
     bar: dict[str, Any] = {"location": "bottom", "shrink": 0.5, "aspect": 40}

@@ -1,13 +1,12 @@
 """The notebook's sentences, made from its tables.
 
-`answers` is the table at the top. All else is a sentence, or the claim that a figure has for its title.
+`answers` is the table at the top. All else is a sentence, or the claim that a figure has for its title. Those of the
+appendix are in `appendix`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import cast
 
-import numpy as np
 import pandas as pd
 import torch
 from IPython.display import Markdown
@@ -19,21 +18,19 @@ from problem1.shared.statistics import shared_by_all
 from problem1.shared.training import Log
 from problem1.shared.words import listing, number, span
 from problem2 import comparisons, published
-from problem2.analysis import evaluated, far_share, live_recipe, rows_before_and_after
-from problem2.bench import growth
-from problem2.certificate import Certificate, Tables
+from problem2.analysis import evaluated, live_recipe, rows_before_and_after
+from problem2.certificate import Certificate
 from problem2.comparisons import INTERPOLATION, losses
-from problem2.dataset import LONG_LENGTHS, LONGEST
-from problem2.encodings import ENCODINGS, T5
-from problem2.evaluation import LOG_LENGTH, evaluate, exact_sets
+from problem2.dataset import LONG_LENGTHS
+from problem2.encodings import ENCODINGS
+from problem2.evaluation import evaluate, exact_sets
 from problem2.mathematics import invariant_share
 from problem2.model import Classifier
-from problem2.plots import label_of, seen_by_attention
+from problem2.plots import label_of
 from problem2.studies import COMPARED, FARTHEST_FROM, SEEDS
 from problem2.train import RESULTS
 
 ABSOLUTE = ["sinusoidal", "learned"]  # the assigned encodings that add rows
-CLEAR = 0.1  # a change of balanced accuracy that is worth a word
 
 
 def by_mask(names: Iterable[str]) -> str:
@@ -72,8 +69,9 @@ def answer_rows() -> list[tuple[str, str, int, str]]:
     return [
         (
             "Train on lengths 8 to 16, test at 32, 64, 128, 256: sinusoidal, learned, no positions",
-            f"Sinusoidal does not extrapolate: constant prediction in **{constant.sum()} of {len(constant)}** tests. "
-            f"Learned gets {learned.mean():.2f} at 32 (augmented, {seeds} seeds), then falls; none is at chance",
+            f"Sinusoidal does not extrapolate: constant prediction in **{constant.sum()} of {len(constant)}** tests "
+            f"(both recipes, {seeds} seeds). Learned gets {learned.mean():.2f} at 32 (augmented), then falls; none is "
+            "at chance",
             1,
             "1.-Sinusoidal-positions-fail-at-once,-learned-ones-later",
         ),
@@ -82,18 +80,18 @@ def answer_rows() -> list[tuple[str, str, int, str]]:
             f"The learned table looks like noise: training moved its 16 rows by only "
             f"{row_moves(before, after)[:16].mean():.2f} of their norm",
             2,
-            "2.-What-the-encodings-add",
+            "2.-Sinusoidal-rows-never-end,-trained-rows-end-at-position-15",
         ),
         (
             "Why does an encoding extrapolate or not?",
-            f"Positions never seen alone cost {unseen} of balanced accuracy at 64, values at other positions than in "
-            f"training {values} (sinusoidal and learned, augmented, {seeds} seeds)",
+            f"Each alone breaks it: positions never seen cost {unseen} of balanced accuracy at 64, values at other "
+            f"positions than in training {values} (sinusoidal and learned, augmented, {seeds} seeds)",
             3,
             "3.-Why:-positions-never-seen,-values-at-other-positions",
         ),
         (
             "Can the same weights be repaired?",
-            f"Yes, without training: with positions interpolated into the trained range accuracy is at least "
+            f"Yes: with positions interpolated into the trained range at test time accuracy is at least "
             f"**{repaired_accuracy():.1%}** at every length (sinusoidal and learned, both recipes, {seeds} seeds)",
             4,
             "4.-Position-interpolation-repairs-the-same-weights",
@@ -114,8 +112,9 @@ def answer_rows() -> list[tuple[str, str, int, str]]:
         ),
         (
             "Can a classifier be right at every length?",
-            "One is *proved* right at every length, in exact arithmetic: window 1, min pooling, items of its own, then "
-            "counterexamples. It says nothing of the models above, or of full attention",
+            "One is *proved* right on every sequence over 0..99 of every length from 2 on, in exact arithmetic. It has "
+            "window 1 and min pooling, was trained on items of its own, then on counterexamples, and says nothing of "
+            "the models above, or of full attention",
             7,
             "7.-One-classifier-is-right-at-every-length",
         ),
@@ -342,18 +341,6 @@ def extrapolate(rows: pd.DataFrame, far: pd.DataFrame) -> Markdown:
     )
 
 
-def harmed() -> Markdown:
-    """Does augmentation harm? `effect_of_augmentation` as a sentence."""
-    effect = comparisons.effect_of_augmentation()
-    below, sure = effect[effect["high"] < 0], effect[effect["q"] <= 0.05]
-    shown = f"$q \\leq 0.05$ for {listing(map(label_of, sure.index))}" if len(sure) else "no $q$ is below 0.05"
-    return Markdown(
-        f"Augmentation helps inside the range. Beyond it {listing(map(label_of, below.index))} lose (interval below "
-        f"zero, $p$ = {span(below['p'], '.3f')}), but after correction for {len(effect)} comparisons {shown}: "
-        f"{'certain for some' if len(sure) else 'likely, not shown'}."
-    )
-
-
 # --- the hard test ---------------------------------------------------------------------------------------------------
 
 
@@ -382,28 +369,13 @@ def overlooked(rows: pd.DataFrame) -> Markdown:
         f"{SEEDS['encodings']} seeds): they find {span(rates, '.1%')} of the swapped sequences. Even at 16, inside the "
         f"trained range, the best of all is {label_of(at_16.idxmax())} with {at_16.max():.2f}, the median "
         f"{at_16.median():.2f} (augmented). A symmetric bias cannot even tell rising from falling: ALiBi has "
-        f"{at_reversed():.2f} on reversed sequences."
+        f"{at_reversed():.2f} on reversed sequences of length 16."
     )
 
 
 def at_reversed() -> float:
     rows = evaluated("augmented", set="new", corruption="reversed", length=16, name="alibi")
     return float(rows["balanced accuracy"].mean())
-
-
-def in_pieces(rows: pd.DataFrame) -> Markdown:
-    """What pieces and narrow items say; `rows` are those of both controls."""
-    known = rows[rows["name"] != "none"]
-    means = known.groupby(["set", "length", "name"])["balanced accuracy"].mean()
-    answered = known[(known["set"] == "pieces") & (known["length"] == 256)].groupby("name")["share answered sorted"]
-    strict = [name for name in ENCODINGS if name in set(answered.mean()[answered.mean() < 0.1].index)]
-    return Markdown(
-        f"Pieces of 256 get {span(means['pieces', 256])}. The low scores come from classifiers that call nearly "
-        f"everything unsorted: {listing(map(label_of, strict))} answer *sorted* for less than a tenth, although half "
-        "are. A piece does not rise from 0 to 99; they behave as if each value had to *fit its place*. Narrow windows "
-        f"get {span(means['narrow', 32])} at 50 values and {span(means['narrow', 256])} at 6: fine differences are not "
-        "seen, and an adjacent swap is one."
-    )
 
 
 def full_attention(rows: pd.DataFrame) -> Markdown:
@@ -422,28 +394,6 @@ def full_attention(rows: pd.DataFrame) -> Markdown:
     )
 
 
-def scaled(rows: pd.DataFrame) -> Markdown:
-    """What scalable softmax changes, and who was asked about the longest sequences; `rows` is the hard study."""
-    length, least = FARTHEST_FROM
-    three = comparisons.first_seeds(rows, SEEDS["studies"], [length])
-    wide = three.pivot(index="name", columns="softmax", values="mean")
-    gained = wide["scalable softmax"] - wide["softmax"]
-    up, down = (listing(map(label_of, gained.index[sign * gained > CLEAR])) for sign in (1, -1))
-    asked = rows[rows["length"] == LONGEST]["name"].unique()
-    farthest = f"{LONGEST:,} was asked of {listing(asked)}, because {'they reach' if len(asked) else 'none reaches'}"
-    return Markdown(
-        f"Scalable softmax changes the mean at {length:,} by {span(gained)}: up by more than {CLEAR} for {up}; down "
-        f"for {down}. Dilution is part of the trouble, not all of it. {farthest} {least} at {length:,} in every seed."
-    )
-
-
-def nearest(rows: pd.DataFrame) -> str:
-    """The claim over the hard study."""
-    length, _ = FARTHEST_FROM
-    best = comparisons.first_seeds(rows, SEEDS["studies"], [length])["mean"].max()
-    return f"On single adjacent swaps at {length:,} the best mean with full attention is {best:.2f}"
-
-
 # --- the certificate -------------------------------------------------------------------------------------------------
 
 
@@ -455,41 +405,6 @@ def proved(certificate: Certificate) -> Markdown:
         f"{certificate.lowest_sorted:.2f}, every unsorted one at most {certificate.highest_unsorted:.2f} (for example "
         f"{' '.join(map(str, certificate.hardest))}). {certificate.conclusion} The margin is "
         f"{'more' if certificate.ratio > 1e6 else 'less'} than a million times the bound on rounding."
-    )
-
-
-def refused(model: Classifier, certificate: Certificate) -> Markdown:
-    """The first counterexample of a model that is not certified."""
-    wrong = certificate.counterexamples[0]
-    said = {True: "sorted", False: "unsorted"}
-    return Markdown(
-        f"Certified: {certificate.certified}. It says that {' '.join(map(str, wrong))} is "
-        f"{said[model.says_sorted(wrong)]}; it is {said[wrong == sorted(wrong)]}."
-    )
-
-
-def shared_work(tables: Tables) -> str:
-    """The claim over the token logits."""
-    falling = np.tril(np.ones_like(tables.first, dtype=bool), -1)
-    share = (tables.first[falling] > 0).mean()
-    return f"No token does it alone: the first one accepts at {share:.0%} of all descents from it"
-
-
-def certified_seeds(rows: pd.DataFrame) -> Markdown:
-    return Markdown(
-        f"{int(rows['certified'].sum())} of {len(rows)} trainings end certified, after {span(rows['rounds'], '.0f')} "
-        f"rounds of counterexamples and {span(rows['cpu seconds'], '.0f')} CPU seconds. Before the first round "
-        f"{span(rows['counterexamples before'], ',.0f')} pieces of sequences were wrong, or right by less than the "
-        "margin asked for: training alone came close and did not get there."
-    )
-
-
-def measured(rows: pd.DataFrame) -> Markdown:
-    """The certified classifier, as one would measure it without a proof."""
-    return Markdown(
-        f"Measured, as one would without a proof: balanced accuracy at least {rows['balanced accuracy'].min():.3f} on "
-        f"each of {len(rows)} sets, {rows['items'].sum():,} items, up to length {rows['length'].max():,}. A set of 500 "
-        f"alone would allow an error rate of up to {1 - 0.025 ** (1 / 500):.1%}; the certificate allows none."
     )
 
 
@@ -515,234 +430,3 @@ def written(files: Iterable[Path]) -> Markdown:
     """Which files of the assignment were written."""
     names = sorted(str(file.relative_to(RESULTS)) for file in files)
     return Markdown(f"Written to `problem2/results`: {listing(f'`{name}`' for name in names)}.")
-
-
-# --- the appendix ----------------------------------------------------------------------------------------------------
-
-
-def descending(facts: pd.DataFrame) -> Markdown:
-    """How easy the assignment's sets are; `facts` is `comparisons.class_table`."""
-    shares = facts.loc[list(LONG_LENGTHS), "descending neighbours, unsorted items"]
-    return Markdown(
-        f"In unsorted items of the long sets {span(shares, '.0%')} of all neighbours descend, at every length: they "
-        "are easy, and length does not make them easier."
-    )
-
-
-def only_distance(classifiers: Mapping[str, Classifier], length: int = 48) -> str:
-    """The claim over what attention sees of positions."""
-    found = 0
-    for classifier in classifiers.values():
-        logits = seen_by_attention(classifier.positions, length)
-        diagonals = [np.diagonal(logits, offset) for offset in range(1 - length, length)]
-        alike = all(np.isnan(each).all() or np.ptp(each) < 1e-3 for each in diagonals)
-        found += alike and np.nanmax(logits) - np.nanmin(logits) > 1e-3
-    return f"{found} of {len(classifiers)} encodings see nothing but the distance while all values are alike"
-
-
-def chosen() -> Markdown:
-    return Markdown(
-        "Chosen: *augmented*, for accuracy in range, beside the plain items (clipped schemes were tried on plain items "
-        "only); clips of 2 for both clipped schemes, the widest that holds; a range of 2,048 for randomized positions "
-        "(all three hold; it was set beforehand and leaves room for the longest sequences). What the assignment names "
-        f"had no options to choose. In the {later_seeds()} seeds that were trained after the plain recipe had been put "
-        f"first, the lowest accuracy of those that extrapolate on it is {later_accuracy():.3f}."
-    )
-
-
-FIRST_SEEDS = 5  # had been trained when the plain recipe was put first
-
-
-def later() -> pd.DataFrame:
-    rows = comparisons.long_sets()
-    names = comparisons.extrapolating(rows)["plain"]
-    return rows[(rows["study"] == "plain") & rows["name"].isin(names) & (rows["seed"] >= FIRST_SEEDS)]
-
-
-def later_seeds() -> int:
-    return int(later()["seed"].nunique())
-
-
-def later_accuracy() -> float:
-    return float(later()["accuracy"].min())
-
-
-def threshold_moved(rows: pd.DataFrame) -> Markdown:
-    """Where the order of the logits is kept at 32 and accuracy is not; `rows` are of one recipe, on the exact sets."""
-    means = rows[rows["length"] == 32].groupby("name")[["accuracy", "AUROC"]].mean()
-    moved = means[(means["accuracy"] < 0.95) & (means["AUROC"] > 0.95)].sort_values("AUROC", ascending=False)
-    said = listing(f"{label_of(name)} ({row.AUROC:.2f})" for name, row in moved.iterrows())
-    return Markdown(
-        f"At 32 accuracy is below 0.95 and AUROC above it for {said}: there the order of the logits is kept, and the "
-        "threshold has moved. New sets are half sorted, the exact ones not quite, so a constant answer scores "
-        "differently on them."
-    )
-
-
-def small_shifts(rows: pd.DataFrame) -> Markdown:
-    """Balanced accuracy where the shift at 256 is small, and where not; `rows` is `own_policies` of `shifted_rows`."""
-    at_256 = rows[(rows["length"] == 256) & (rows["name"] != "none")].groupby("name", sort=False)
-    table = at_256[["shift", "balanced accuracy"]].mean()
-    near = table["shift"] < 0.2
-    masked = np.array([ENCODINGS[name].causal for name in table.index])
-    parts = [table[near], table[~near & ~masked], table[~near & masked]]
-    close, far, held = (span(part["balanced accuracy"]) for part in parts)
-    return Markdown(
-        f"Where the shift at 256 is below 0.2 ({by_mask(parts[0].index)}), balanced accuracy is {close}. Where it is "
-        f"larger, {far} without a causal mask ({listing(map(label_of, parts[1].index))}) and {held} behind one "
-        f"({listing(map(label_of, parts[2].index))}). {len(table)} encodings are few, they differ in more than this "
-        "number, and the values at each distance shift with it."
-    )
-
-
-def reach_by_shift(rows: pd.DataFrame) -> Markdown:
-    """How often 0.99 is reached without a causal mask, by shift; `rows` is `comparisons.shifted_rows`."""
-    rows = rows[(rows["policy"] != LOG_LENGTH) & (rows["name"] != "none")]
-    rows = rows[[not ENCODINGS[name].causal for name in rows["name"]]]
-    parts = {"less than 0.2": rows["shift"] < 0.2, "more than 0.5": rows["shift"] > 0.5}
-    said = []
-    for words, part in parts.items():
-        rates = {study: rows[part & (rows["study"] == study)]["balanced accuracy"] >= 0.99 for study in COMPARED}
-        said.append(
-            f"where the shift is {words}, {rates['plain'].mean():.0%} of the tests of plain classifiers reach 0.99 "
-            f"({rates['augmented'].mean():.0%} of the augmented ones)"
-        )
-    return Markdown(
-        f"All encodings without a causal mask, all policies, seeds and lengths: {'; '.join(said)}. This is a "
-        "correlation over few schemes, defined after the first results were seen. It does not weigh keys by the "
-        "attention that they get; ALiBi, which turns away from far keys, does better than its shift."
-    )
-
-
-def by_clip(rows: pd.DataFrame) -> str:
-    """The claim over balanced accuracy and shift; `rows` is `comparisons.clipped_rows`."""
-    at_256 = rows[rows["length"] == 256].groupby("name", sort=False)["balanced accuracy"].mean()
-    return (
-        f"Clipped at {at_256.index[0]} the bias gets {at_256.iloc[0]:.2f} at 256, at {at_256.index[-1]} "
-        f"{at_256.iloc[-1]:.2f}: the further, the more shift"
-    )
-
-
-def other_policies(rows: pd.DataFrame) -> Markdown:
-    """What changes of policy say of RoPE, T5 and Shaw; `rows` are augmented ones with all policies."""
-
-    def of(name: str, policy: str, length: int | None = None) -> pd.Series:
-        found = rows[(rows["name"] == name) & (rows["policy"] == policy)]
-        return found[found["length"] == length]["balanced accuracy"] if length else found["balanced accuracy"]
-
-    scaled = pd.concat([of(name, LOG_LENGTH) for name in ("sinusoidal", "rope", "t5")])
-    return Markdown(
-        f"Interpolated, RoPE gets {span(of('rope', 'interpolate'))} over all seeds and lengths, T5, whose whole "
-        f"distances cannot be squeezed exactly, {span(of('t5', 'interpolate'))}. Clamping T5's distances, so that no "
-        f"untrained bucket is used, gives {span(of('t5', 'clamp'))}: untrained buckets are not what breaks it. "
-        f"Log-length scaling gives sinusoidal, RoPE and T5 {span(scaled)}, so dilution alone is not their trouble; for "
-        f"Shaw's clipped keys it raises the mean at 256 from {of('shaw', 'as trained', 256).mean():.2f} to "
-        f"{of('shaw', 'log-length scaling', 256).mean():.2f}."
-    )
-
-
-def cures(rows: pd.DataFrame) -> str:
-    """The claim over what breaks sinusoidal."""
-    final = rows[(rows["set"] == "exact") & (rows["length"] == 256)].groupby("name")["balanced accuracy"]
-    cured = final.min() > 0.99
-    left = final.mean()[~cured].max()
-    return f"{cured.sum()} of {len(cured) - 1} changes cure it; the others leave at most {left:.2f} at 256"
-
-
-def costliest(rows: pd.DataFrame) -> str:
-    """The claim over what the hard test needs."""
-    hard = rows[(rows["corruption"] == "adjacent") & (rows["set"] == "new") & (rows["length"] == 256)]
-    means = hard.groupby("name", sort=False)["balanced accuracy"].mean()
-    worst = means.drop("everything").idxmin()
-    return f"Hard test at 256: {means['everything']:.2f} with everything, {means[worst]:.2f} {worst}"
-
-
-def attends_to_values(profile: pd.DataFrame, lengths: Sequence[int] = (64, 256)) -> str:
-    """The claim over attention by difference."""
-    wide = profile.pivot(index=["head", "difference"], columns="length", values="attention")
-    alike = np.corrcoef(wide[lengths[0]], wide[lengths[1]])[0, 1]
-    return f"NoPE attends by value: the profiles at {lengths[0]} and {lengths[1]} correlate at {alike:.2f}"
-
-
-def beyond_clip(clips: Sequence[int] = (2, 8)) -> Markdown:
-    said = [
-        f"clipped at {clip}, {far_share(clip, 16):.2f} of the keys lie beyond the clip at length 16 and "
-        f"{far_share(clip, 256):.2f} at 256"
-        for clip in clips
-    ]
-    return Markdown(f"How much of it changes: {'; '.join(said)}.")
-
-
-def untrained_buckets(model: Classifier) -> str:
-    """The claim over T5's biases."""
-    encoding = cast(T5, model.positions)
-    distance = torch.arange(-255, 256)
-    trained = set(encoding.bucket(distance[distance.abs() < encoding.trained]).tolist())
-    used = set(encoding.bucket(distance).tolist())
-    return f"{len(used - trained)} of {len(used)} buckets hold distances that training never showed"
-
-
-def position_term(facts: pd.DataFrame) -> str:
-    """The claim over the position terms of the heads."""
-    beyond = facts["logits explained by distance, length 64"].mean()
-    return f"With trained weights the distance explains {beyond:.2f} of the position term at length 64"
-
-
-def order_blind(models: Mapping[str, Classifier], items: Tensor) -> Markdown:
-    """What sorting a sequence changes in the logit, without positions and with a causal mask."""
-    ordered, moved = items.sort(dim=1).values, {}
-    with torch.inference_mode():
-        for name in ("none", "causal"):
-            moved[name] = (models[name](items).logits - models[name](ordered).logits).abs().max()
-    return Markdown(
-        f"Computed on {len(items)} sequences of length {items.shape[1]}: sorting them changes the logit by at most "
-        f"{moved['none'].item():.4f} without positions. With a causal mask it changes by "
-        f"{'more' if moved['causal'] > 1 else 'less'} than 1."
-    )
-
-
-def grows(table: pd.DataFrame) -> str:
-    """The claim over the cost."""
-    times = growth(table).loc[(slice(None), 1_024), :].droplevel("length")["measured"]
-    return (
-        f"From 16 to 1,024 full attention costs {times['full attention']:.0f} times as much; with a window of 1 it is "
-        f"{times['window 1']:.0f} times"
-    )
-
-
-def cost(table: pd.DataFrame) -> Markdown:
-    grown = growth(table).loc[(slice(None), 1_024), :].droplevel("length")
-    wide = table.pivot(index="length", columns="attention", values="ms per sequence")
-    cheaper = wide.index[wide["window 1"] < wide["full attention"]].min()
-    return Markdown(
-        f"Counting operations predicts {grown.loc['full attention', 'expected']:.0f} and "
-        f"{grown.loc['window 1', 'expected']:.0f}. A window is not free: at length 16 a window of 1 takes "
-        f"{wide.loc[16, 'window 1'] / wide.loc[16, 'full attention']:.1f} times as long as full attention, whose fused "
-        f"kernel it cannot use; it is cheaper from {cheaper} on."
-    )
-
-
-def lasting(rows: pd.DataFrame) -> str:
-    """The claim over the panels; `rows` is `comparisons.new_sets`."""
-    far = rows[(rows["length"] == 1_024) & (rows["corruption"] == "swaps")]
-    lowest = far.groupby(["name", "study"])["balanced accuracy"].min().unstack()
-    held = (lowest >= 0.99).all(axis=1).sum()
-    return f"At 1,024, {held} of {len(lowest)} encodings still have 0.99 or more in every seed of both recipes"
-
-
-def beyond_chance() -> Markdown:
-    tables = {study: comparisons.ahead_of_each_other(study) for study in COMPARED}
-    counts = listing(f"{(table['q'] <= 0.05).sum()} ({study})" for study, table in tables.items())
-    seeds = SEEDS["encodings"]
-    return Markdown(
-        f"Of {len(tables['plain'])} pairs of encodings {counts} differ beyond chance ($q \\leq 0.05$, corrected for "
-        f"all pairs of a recipe). With {seeds} seeds no $p$ can be smaller than {2 / 2**seeds:.3f}. Chance means other "
-        "seeds, not other tasks. An encoding that fails for one seed in five passes all of ours with a probability of "
-        f"{0.8**seeds:.0%}."
-    )
-
-
-def seeds_of_certificates() -> pd.DataFrame:
-    """Trainings until the proof holds, a row for each seed."""
-    table = published.table("certificates").set_index("seed").drop(columns="code")
-    return table.astype({"certified": bool}).round({"lowest sorted logit": 3, "highest unsorted logit": 3})

@@ -27,6 +27,8 @@ COMMANDS = {  # module -> arguments with which a valid value costs no more than 
     "problem2.sweep": (),
     "problem2.flawed": (),
     "problem2.bench": (),
+    "course.audit.command": (),
+    "course.damage": (),
     "run": (),
     "pdf": (),
     "nbval_matrix": (),
@@ -79,6 +81,7 @@ def moments(monkeypatch):
     ):
         monkeypatch.setattr(work, never)
     monkeypatch.setattr("run.run_all", lambda paths, in_place: (paths, []))
+    monkeypatch.setattr("course.damage.try_folders", lambda *_: [])
     for tool in ("run", "pdf"):
         monkeypatch.setattr(f"{tool}.write_pdf", lambda paths, output, *_, **__: write_nothing(output))
     recipe = counterexamples.certified_recipe

@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ ROOMS = {  # prefix of its modules -> folder, folder of its tests
     "problem2.certificate.": ("problem2/certificate", "tests/problem2/certificate"),
     "problem2.encodings.": ("problem2/encodings", "tests/problem2/encodings"),
     "course.": ("notebooks/course", "tests/course"),
+    "course.audit.": ("notebooks/course/audit", "tests/course/audit"),
+    "course.edition.": ("notebooks/course/edition", "tests/course/edition"),
+    "course.edition.handin.": ("notebooks/course/edition/handin", "tests/course/edition/handin"),
     "": ("notebooks/tools", "tests/tools"),
 }
 MADE = {"__pycache__", "results", "results-quick", ".ipynb_checkpoints", ".pytest_cache"}
@@ -27,6 +31,7 @@ TESTED_ELSEWHERE = {  # modules without a test of their name, and why
 OTHER_TESTS = {  # tests in these rooms that are not of one module
     "test_nbval": "of notebooks/conftest.py",
 }
+
 
 # --- imports ---------------------------------------------------------------------------------------------------------
 
@@ -42,16 +47,22 @@ def module_files():
     }
 
 
-def imports_in(source, modules):
+COPIED = ("course.audit", "course.edition.handin")  # into the student's folder, so they import relatively
+
+
+def imports_in(source, modules, package=""):
     """Which of `modules` a source imports, wherever in it. `from problem1 import model` imports problem1.model."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, "a relative import; write the name in full"
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in modules else node.module for name in names}
+            assert not node.level or (node.level == 1 and package in COPIED), (
+                "a relative import; write the name in full"
+            )
+            module = ".".join(filter(None, [package, node.module])) if node.level else node.module
+            names = {f"{module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else module for name in names}
     return found & set(modules)
 
 
@@ -59,7 +70,10 @@ def imports_in(source, modules):
 def imports():
     """{module: modules of the project that it imports}"""
     files = module_files()
-    return {module: imports_in(file.read_text(), files) for module, file in files.items()}
+    packages = {
+        module: module if file.stem == "__init__" else module.rpartition(".")[0] for module, file in files.items()
+    }
+    return {module: imports_in(file.read_text(), files, packages[module]) for module, file in files.items()}
 
 
 def inside(module, package):
@@ -99,6 +113,11 @@ def both_problems_outside_course(imports):
     return broken
 
 
+def copied_package_leaves_its_room(imports):
+    """It has to work where the project is not."""
+    return [edge for edge in edges(imports) for room in COPIED if inside(edge[0], room) and not inside(edge[1], room)]
+
+
 def cycles(imports):
     try:
         graphlib.TopologicalSorter(imports).prepare()
@@ -112,6 +131,7 @@ RULES = {  # rule -> imports that break it
     problem2_imports_addition: {"problem2.model": {"problem1.shared.attention", "problem1.dataset"}},
     sweep_and_analysis_import_each_other: {"problem2.sweep": {"problem2.analysis"}},
     both_problems_outside_course: {"pdf": {"problem1.model", "problem2.model"}},
+    copied_package_leaves_its_room: {"course.edition.handin.cells": {"problem1.shared.errors"}},
     cycles: {"problem1.model": {"problem1.train"}, "problem1.train": {"problem1.model"}},
 }
 BROKEN = [
@@ -154,6 +174,20 @@ def late():
         from problem1.dataset import decode
 """
     assert imports_in(source, modules) == modules
+    relative = "from . import cells\nfrom .unpack import unpack"
+    modules = {f"course.edition.handin.{name}" for name in ("cells", "unpack", "runner")}
+    assert imports_in(relative, modules, "course.edition.handin") == modules - {"course.edition.handin.runner"}
+    with pytest.raises(AssertionError, match="relative"):
+        imports_in(relative, modules, "course.edition")
+
+
+def test_the_audit_stands_on_the_standard_library():
+    trees = [ast.parse(file.read_text()) for file in (ROOT / "notebooks/course/audit").glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    assert {name.split(".")[0] for name in names} <= {*sys.stdlib_module_names, "numpy"} and "json" in names
+    assert not names & {"pickle", "marshal", "shelve", "importlib", "runpy", "subprocess", "ctypes"}
 
 
 # --- one place for one thing -----------------------------------------------------------------------------------------
@@ -266,8 +300,8 @@ def test_a_room_lists_its_files_and_no_other(room):
 
 def test_the_readme_lists_the_rooms():
     layout = re.search(r"^## Layout\n.*?^```\w*\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)[1]
-    rooms = {folder for folder, _ in ROOMS.values()}
-    assert {f"{Path(folder).name}/" for folder in rooms} <= set(re.findall(r"\w+/", layout))
+    rooms = {Path(folder) for folder, _ in ROOMS.values()}  # those further down are listed where they are
+    assert {f"{room.name}/" for room in rooms if len(room.parts) <= 2} <= set(re.findall(r"\w+/", layout))
     assert len(layout.splitlines()) <= 12
 
 

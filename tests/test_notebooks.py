@@ -95,6 +95,10 @@ def test_the_main_text_is_no_longer_than_a_reader_has_patience(name):
     assert 0 < found.words <= WORDS[name] and found.words_of_appendix > 0
 
 
+def test_the_reading_time_is_that_of_its_words(written, counted):
+    assert f"Reading takes {counted.minutes} minutes" in written.cells[0].source
+
+
 def test_captions_and_paragraphs_are_short(counted):
     assert 0 < counted.longest_caption <= 40 and counted.longest_paragraph <= 90
 

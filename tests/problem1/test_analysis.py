@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from course.audit import audit
 
 from problem1 import analysis
 from problem1.ablation import ablate_heads, prunable_summary
@@ -33,6 +34,11 @@ def test_the_deliverables_are_written_and_name_their_model(tmp_path, monkeypatch
     assert all(file.stat().st_size > 0 for file in files)
     results = json.loads((tmp_path / "head_analysis" / "ablation_results.json").read_text())
     assert results["model"] == model_hash(adder) and len(results["heads"]) == 24
+    assert results["decoding"] == "free-running" and results["items"] == 100
+    assert all(
+        row["zero accuracy"] + row["zero drop"] == pytest.approx(results["baseline"]) for row in results["heads"]
+    )
+    assert audit(tmp_path).findings == []
 
 
 def test_an_adder_of_other_numbers_gets_one_sentence(tmp_path, monkeypatch):

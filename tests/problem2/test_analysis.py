@@ -1,5 +1,6 @@
 """Tables and files of problem 2."""
 
+import itertools
 import json
 from dataclasses import asdict
 
@@ -55,6 +56,9 @@ def test_a_constant_prediction_is_named_wherever_a_number_stands():
     assert table.loc["a", 32] == "0.800 ± 0.141" and table.loc["a", 64] == "1.000 ± 0.000"
     assert table.loc["b", 32] == "0.454 ± 0.000 (constant)"
     assert table.loc["b", 64] == "0.557 ± 0.061 (constant in 1 of 2)"
+    brackets = length_table(example_rows(), cell=analysis.in_brackets)
+    assert brackets.loc["b"].tolist() == ["0.454 ± 0.000 (2)", "0.557 ± 0.061 (1)"]
+    assert brackets.loc["a", 32] == table.loc["a", 32]
     short = length_table(example_rows(), cell=analysis.in_short)
     assert short.loc["a"].tolist() == ["0.800", "1.000"] and short.loc["b"].tolist() == ["0.454¹", "0.557¹"]
     both = length_table(example_rows(), columns=["seed", "length"], form=".1f")
@@ -161,6 +165,23 @@ def test_far_pairs_are_counted(clip, length):
 
 
 # --- single sequences ------------------------------------------------------------------------------------------------
+
+
+def test_failure_cases_are_wrong_and_of_the_kind_that_they_name():
+    cases = analysis.failure_cases(published.published_classifiers(), count=2)
+    assert [len(rows) for rows in cases.values()] == [2, 2, 2]
+    for title, rows in cases.items():
+        assert ((rows["logit"] > 0) != rows["is sorted"]).all()
+        assert rows["is sorted"].all() == title.endswith("sorted, called unsorted")
+        assert all(f"length {len(sequence)}:" in title for sequence in rows["sequence"])
+
+
+def test_examples_of_corruptions_have_the_descents_that_they_say():
+    table = analysis.corruption_examples()
+    for row in table.itertuples():
+        values = list(map(int, row.example.split()))
+        assert row.descents == sum(a > b for a, b in itertools.pairwise(values))
+    assert table.loc["sorted", "descents"] == 0 and table.loc["adjacent", "descents"] == 1
 
 
 def test_mistakes_are_mistakes():

@@ -7,11 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from problem2 import analysis, comparisons, published, words
+from problem2 import comparisons, published, words
 from problem2.analysis import evaluated, over_seeds
-from problem2.certificate import Certificate, Tables
-from problem2.encodings import ENCODINGS
-from problem2.evaluation import new_group
+from problem2.certificate import Certificate
 from problem2.studies import SEEDS
 
 
@@ -42,7 +40,10 @@ def test_answers_are_those_of_the_tables_and_each_has_a_number(beyond):
     lowest = beyond.groupby(["name", "study"])["accuracy"].min().unstack().min(axis=1)
     assert f"**{(lowest >= 0.998).sum()}**" in asked["Which encodings extrapolate?"]
     certified = asked["Can a classifier be right at every length?"]
-    assert all(caveat in certified for caveat in ("window 1", "min pooling", "items of its own", "counterexamples"))
+    assert all(
+        caveat in certified
+        for caveat in ("window 1", "min pooling", "items of its own", "counterexamples", "nothing of")
+    )
     assert all(re.search(r"\d|three", answer) for answer in asked.values())
 
 
@@ -179,9 +180,6 @@ def test_an_encoding_extrapolates_if_it_does_in_every_seed_at_every_length():
 
 def test_the_claims_of_the_published_study(beyond):
     assert words.in_both(beyond) == ["causal", "randomized", "fire", "kerple", "cope"]
-    assert "no $q$ is below 0.05: likely, not shown" in words.harmed().data
-    assert f"{comparisons.EXTRAPOLATES:.3f}" in words.chosen().data
-    assert words.lasting(comparisons.new_sets()).startswith("At 1,024, 6 of 16")
 
 
 # --- the hard test ---------------------------------------------------------------------------------------------------
@@ -223,10 +221,6 @@ def test_full_attention_is_told_by_who_reaches_the_end_in_every_seed(monkeypatch
     text = words.full_attention(pd.DataFrame(rows)).data
     assert "at 1,024 no encoding reaches 99.5%" in text
     assert "Nearest comes Shaw (clipped), scalable softmax: 2 of 3 seeds, mean 0.92, lowest 0.75" in text
-    more = words.scaled(pd.DataFrame(rows)).data
-    assert "by 0.50: up by more than 0.1 for Shaw (clipped); down for none" in more
-    assert "4,096 was asked of none, because none reaches 0.995 at 1,024" in more
-    assert words.nearest(pd.DataFrame(rows)).endswith("1.00")
     rows[2] |= {"balanced accuracy": 1.0}
     assert "Shaw (clipped), scalable softmax reaches 99.5%" in words.full_attention(pd.DataFrame(rows)).data
 
@@ -242,99 +236,10 @@ def test_the_certificate_is_told_only_if_it_holds():
     bad = Certificate(3.6, 0.5, **found, counterexamples=[[3, 95, 94]], cpu_seconds=1)
     assert "**Not certified.**" in words.proved(bad).data and "every sequence over" not in words.proved(bad).data
 
-    class Fooled:
-        def says_sorted(self, sequence):
-            return True
-
-    assert words.refused(Fooled(), bad).data == "Certified: False. It says that 3 95 94 is sorted; it is unsorted."
-
-
-def test_shares_of_descents_are_counted_below_the_diagonal():
-    first = np.triu(np.ones((4, 4))) - 1.0
-    first[3, :] = 1  # of six descents three are accepted
-    tables = Tables(first, np.zeros((4, 4, 4)), first)
-    assert "accepts at 50% of all descents" in words.shared_work(tables)
-
 
 def test_wrong_answers_are_told_by_their_logits():
     cases = {"a": pd.DataFrame({"logit": [-10.9, -2.0]}), "b": pd.DataFrame({"logit": [5.0]})}
     assert words.sure_of_it(cases) == "Wrong, and sure of it: logits from 2.0 to 10.9 on the wrong side of zero"
-
-
-# --- the appendix ----------------------------------------------------------------------------------------------------
-
-
-def test_encodings_of_distances_are_counted():
-    classifiers = {name: published.published_classifier(name) for name in ("none", "learned", "alibi", "sinusoidal")}
-    assert words.only_distance(classifiers).startswith("2 of 4 encodings see nothing but the distance")
-
-
-def test_moved_thresholds_are_those_with_order_and_without_accuracy():
-    rows = [scored(name, "augmented", 0, 32, accuracy, AUROC=order) for name, accuracy, order in CASES]
-    text = words.threshold_moved(pd.DataFrame(rows)).data
-    assert "for learned (0.99): there" in text
-
-
-CASES = (("learned", 0.8, 0.99), ("rope", 0.5, 0.6), ("causal", 1.0, 1.0))
-
-
-def test_shifts_are_told_with_the_mask(beyond):
-    rows = comparisons.shifted_rows()
-    text = words.small_shifts(comparisons.own_policies(rows)).data
-    assert "with a causal mask NoPE and CoPE" in text and "1.00 behind one (Transformer-XL" in text
-    plain = rows.query("study == 'plain' and policy != 'log-length scaling' and name != 'none' and shift < 0.2")
-    plain = plain[[not ENCODINGS[name].causal for name in plain["name"]]]
-    share = (plain["balanced accuracy"] >= 0.99).mean()
-    assert f"less than 0.2, {share:.0%} of the tests of plain classifiers" in words.reach_by_shift(rows).data
-
-
-def test_changes_of_training_are_counted():
-    rows = pd.DataFrame(
-        [
-            {"name": name, "set": "exact", "corruption": "swaps", "length": 256, "seed": seed, "balanced accuracy": x}
-            for name, scores in {"as it is": (0.5, 0.5), "window": (1, 1), "max": (1, 0.6)}.items()
-            for seed, x in enumerate(scores)
-        ]
-    )
-    assert words.cures(rows) == "1 of 2 changes cure it; the others leave at most 0.80 at 256"
-    hard = rows.assign(set="new", corruption="adjacent").replace({"name": {"as it is": "everything"}})
-    assert words.costliest(hard) == "Hard test at 256: 0.50 with everything, 0.80 max"
-
-
-def test_without_positions_order_does_not_matter_and_with_a_mask_it_does():
-    models = {name: published.published_classifier(name) for name in ("none", "causal")}
-    text = words.order_blind(models, new_group("shuffle", 32).tokens[:20]).data
-    assert "on 20 sequences of length 32" in text and "at most 0.0000 without" in text and "by more than 1" in text
-
-
-def test_cost_is_told_by_its_growth():
-    table = published.table("cost")
-    full = table[table["attention"] == "full attention"].set_index("length")["ms per sequence"]
-    assert f"costs {full[1_024] / full[16]:.0f} times as much" in words.grows(table)
-    assert "it is cheaper from 256 on" in words.cost(table).data
-
-
-def test_buckets_beyond_training_are_counted():
-    model = published.published_classifier("t5")
-    trained = set(model.positions.bucket(torch.arange(-15, 16)).tolist())
-    everything = set(model.positions.bucket(torch.arange(-255, 256)).tolist())
-    assert words.untrained_buckets(model).startswith(f"{len(everything - trained)} of {len(everything)} buckets")
-
-
-def test_profiles_are_compared_at_the_same_head_and_difference():
-    profile = pd.DataFrame(
-        [
-            {
-                "head": 0,
-                "difference": difference,
-                "length": length,
-                "attention": difference * (1 if length < 256 else -1),
-            }
-            for difference in (1, 2, 3)
-            for length in (64, 256)
-        ]
-    )
-    assert words.attends_to_values(profile).endswith("correlate at -1.00")
 
 
 def test_files_are_listed_by_the_names_that_the_assignment_gives_them():
@@ -342,20 +247,3 @@ def test_files_are_listed_by_the_names_that_the_assignment_gives_them():
     assert words.written(files).data == (
         "Written to `problem2/results`: `extrapolation/extrapolation_curves.png` and `none/training_log.json`."
     )
-
-
-def test_seeds_of_the_certificate_and_its_measures_are_counted():
-    rows = published.table("certificates")
-    assert words.certified_seeds(rows).data.startswith(f"{len(rows)} of {len(rows)} trainings end certified")
-    rows.loc[0, "certified"] = False
-    assert words.certified_seeds(rows).data.startswith(f"{len(rows) - 1} of {len(rows)}")
-    scores = pd.DataFrame({"balanced accuracy": [1.0, 0.97], "items": [10, 1_000], "length": [16, 1_024]})
-    assert "at least 0.970 on each of 2 sets, 1,010 items, up to length 1,024" in words.measured(scores).data
-
-
-def test_policies_of_other_encodings_are_told():
-    rows = comparisons.shifted_rows().query("study == 'augmented'")
-    text = words.other_policies(rows).data
-    t5 = rows.query("name == 't5' and policy == 'clamp'")["balanced accuracy"]
-    assert f"gives {t5.min():.2f} to {t5.max():.2f}: untrained buckets" in text
-    assert analysis.far_share(2, 256) > 0.9 and f"{analysis.far_share(2, 256):.2f} at 256" in words.beyond_clip().data

@@ -1,0 +1,1 @@
+"""What the stand-in's tasks are given: nothing."""
