@@ -256,7 +256,7 @@ def patching(table: pd.DataFrame, claim: str = "") -> Figure:
     wide = wide[[column for column in order if column in wide.columns]]
     groups = [name for name in dict.fromkeys(table["patched"]) if name.startswith("all ")]
     heads = summed_up(wide.reindex(by_kind(set(wide.index) - set(groups))))
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.37 * (len(heads) + len(groups)) + 1.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.31 * (len(heads) + len(groups)) + 1.5), layout="constrained")
     labels = [f"{digit},\n{carry}" for carry, digit in wide.columns]
     draw_rates(axes, pd.concat([heads, wide.loc[groups]]), labels, "Greens")
     axes.axhline(len(heads), color="black", lw=1.5)

@@ -80,7 +80,7 @@ def class_shares(rows: pd.DataFrame) -> dict[int, float]:
 
 def curves(table: pd.DataFrame, names: Iterable[str], shares: Mapping[int, float], claim: str = "") -> Figure:
     """The assignment's figure: accuracy against length, training range shaded; grey, what a constant answer gets."""
-    figure, axes = plt.subplots(figsize=(WIDTH, 5.4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(WIDTH, 4.4), layout="constrained")
     lengths, always = list(shares), np.array(list(shares.values()))
     axes.plot(lengths, always, color="grey", lw=1, ls="--", label='always answers "sorted"')
     axes.plot(lengths, 1 - always, color="grey", lw=1, ls=":", label='always answers "unsorted"')

@@ -34,6 +34,7 @@ TITLE = "Small Transformers, understood to the last input"
 SHARPEST_FIRST = {"application/pdf": ".pdf", "image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 APPENDIX = re.compile(r"^#+ Appendix\b.*", re.MULTILINE)
+WIDTHS = re.compile(r"columns: (3|\([^)]*\))")  # of a table of three columns, as pandoc guesses them
 CAPTION = re.compile(r"\s*\*\*(Figure|Table)s? \d")
 
 
@@ -231,7 +232,7 @@ def write_pdf(paths: Sequence[Path], output: Path, code: bool = False, left_out:
             notebook = read_notebook(path)
             title, (cells, further) = title_of(notebook, path.stem), main_and_appendix(notebook)
             if short := in_short(cells, number, folder):
-                summaries.append(to_typst(f"**{title}**\n\n{short}"))
+                summaries.append(re.sub(WIDTHS, "columns: (29%, 1fr, auto)", to_typst(f"**{title}**\n\n{short}")))
             chapters.append(to_typst(chapter_from(cells, title, Chapter(number), folder, code)))
             if further:
                 appendix = chapter_from(further, "Appendix", Chapter(number, "Appendix to chapter"), folder, code)
