@@ -63,7 +63,7 @@ handout-test: $(READY)  # does the handout run in a new environment with nothing
 grade: $(READY)  # points and sentences for SUBMISSIONS=a folder of zips, written to grades/ (OUTPUT=...)
 	$(BIN)/python -m course.edition.grade "$(SUBMISSIONS)" --output "$(or $(OUTPUT),grades)"
 
-damage: $(READY)  # are a hundred notebooks, damaged at random, graded? takes a quarter of an hour
+damage: $(READY)  # are a hundred notebooks, damaged at random, graded? takes long
 	$(BIN)/python -m course.edition.damage
 
 bench: $(READY)  # what things cost, as ratios measured in one interleaved run

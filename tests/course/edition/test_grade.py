@@ -249,9 +249,11 @@ def test_values_that_a_check_cannot_take_are_for_a_person(graded, tmp_path, monk
 
 
 def test_a_hand_in_has_its_time_and_no_more(graded, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SECONDS_IN_ALL", 4)
+    monkeypatch.setattr(module, "TASKS_WORTH", 0.4)
     handed_in(tmp_path / "zips" / "ada.zip", "def add(a, b):\n    while True: pass")
-    assert sentence(graded(contained=False), "ada", "scaled") == "The 4 s of this hand-in were over before this task."
+    rows = graded(contained=False)
+    assert sentence(rows, "ada", "scaled") == "The 4 s of this hand-in were over before this task."
+    assert rows.sentence.str.contains(module.LATE).tolist() == [True, True, True]
 
 
 def test_words_of_others_are_made_harmless():
