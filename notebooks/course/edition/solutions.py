@@ -100,7 +100,8 @@ def head_drops(model: Any, source: Tensor, target: Tensor) -> Tensor:
     def accuracy(gates: Tensor) -> Tensor:
         return (write_answer(model, source, gates) == target).all(1).double().mean()
 
-    opened, drops = torch.ones(model.n_layers, model.n_heads), torch.zeros(model.n_layers, model.n_heads)
+    opened = torch.ones(model.n_layers, model.n_heads)
+    drops = torch.zeros_like(opened, dtype=torch.float64)
     for layer in range(model.n_layers):
         for head in range(model.n_heads):
             gates = opened.clone()

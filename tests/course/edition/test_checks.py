@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import time
 
 import numpy as np
@@ -52,7 +53,7 @@ def test_every_task_is_tried_in_two_other_styles():
 def test_a_sentence_is_one_sentence():
     for task, mistakes in itertools.groupby(MISTAKES, key=lambda mistake: mistake.task):
         sentence = said(task, next(mistakes).function)
-        assert sentence.startswith(f"{task}: ") and sentence.endswith(".") and not sentence.endswith(("..", "?."))
+        assert re.fullmatch(rf"{task}: .*[^.?][.?]", sentence), sentence
         assert ". " not in sentence.replace("...", "") and len(sentence) < 320
 
 
