@@ -25,7 +25,7 @@ from problem1.shared.words import listing, span
 from problem1.train import RESULTS
 
 CRITICAL = 0.05  # a drop by zero ablation and by mean ablation
-CARRIES = 0.5  # a flip rate
+CARRIES = 0.5  # a flip rate; of a head that says which digit is due, a drop
 CARRY_CLAIMS = ("says what the next lower column adds up to", "says what two lower columns add up to")
 
 
@@ -91,18 +91,17 @@ def answer_rows() -> list[tuple[str, str, int, str]]:
         ),
         (
             "How do the heads carry?",
-            f"{listing(carriers)} compares what lies below a digit with 9, 99 or 999. As {program['rows']} rows of "
-            "tables, "
-            f"the 24 heads get {pair_count() - program['wrong, all']:,} of {pair_count():,} sums right",
+            f"{listing(carriers)} compares what lies below a digit with 9, 99 or 999. With all 24 heads replaced by "
+            f"small tables, {pair_count() - program['wrong, all']:,} of {pair_count():,} sums are right",
             6,
             "6.-How-the-heads-carry",
         ),
         (
             "Is that so in every adder?",
-            f"{len(programs)} adders say the same things with other heads; as programs, "
-            f"{(programs['wrong, all'] == 0).sum()} of them get every sum right",
+            f"What is said is shared, which head says it mostly is not. With tables (in {(~programs['whole']).sum()} "
+            f"not of self-attention) {(programs['wrong, all'] == 0).sum()} of {len(programs)} get every sum right",
             7,
-            "7.-Ten-adders-say-the-same-with-other-heads",
+            "7.-What-is-said-is-shared,-which-head-says-it-mostly-is-not",
         ),
     ]
 
@@ -261,11 +260,11 @@ def prefixes(table: pd.DataFrame, possible: pd.DataFrame, seed: int) -> Markdown
 
 def due(table: pd.DataFrame) -> Markdown:
     """Which head says which digit is due? `table` is `program_due`."""
-    needed = table[(table["zero drop"] > CRITICAL) & (table["mean drop"] <= TOLERANCE)]
+    needed = table[(table["zero drop"] > CARRIES) & (table["mean drop"] <= TOLERANCE)]
     worst = needed[needed["right"] < 1 - CRITICAL].sort_values("share").iloc[-1]
     return Markdown(
         f"In {needed['seed'].nunique()} of {table['seed'].nunique()} adders a head of Decoder Self L0 is needed as a "
-        f"constant: zeros in its place cost more than {CRITICAL} of the sums, its mean at most {TOLERANCE}. In seed "
+        f"constant: zeros in its place cost more than half of the sums, its mean at most {TOLERANCE} of them. In seed "
         f"{worst['seed']}, without {worst['head']}, {worst['share']:.1%} of the sums repeat the {worst['instead']} "
         f"where the {worst['digit']} are due."
     )
