@@ -16,6 +16,7 @@ from problem1.shared.training import Recipe, option, schedule
 @dataclass(frozen=True)
 class OwnRecipe(Recipe):
     homework: bool = option(False, "as the homework")
+    warmup: float = option(0.0, "share of the steps", low=0, high=0.99)
     swap: bool = option(True, "both orders")
 
 
