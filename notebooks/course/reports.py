@@ -1,13 +1,20 @@
-"""What four published reports on this homework say, and what follows from the data alone.
+"""What four published reports on this homework print, and where each number comes from.
 
-REPORTED and REPORTED_LENGTHS are typed in, digit for digit as the reports print them, and CLAIMS in our own words.
-All else is computed.
+REPORTED and REPORTED_LENGTHS are typed in, digit for digit as the reports print them. All else is computed: from the
+data alone, or from our own trainings of the same mistakes.
 """
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from problem1.dataset import SPLIT_SIZES, split_pairs, to_digits
+from problem1 import flawed, published
+from problem1.dataset import SPLIT_SIZES, encode_pairs, shift_right, split_pairs, to_digits
+from problem1.shared.words import listing, span
+from problem2 import published as published2
+from problem2.analysis import evaluated
 from problem2.dataset import LONG_LENGTHS, LONG_SIZE, long_items
 
 # --- what they say ---------------------------------------------------------------------------------------------------
@@ -43,32 +50,6 @@ REPORTED_LENGTHS = {  # report: {encoding: as printed at 32, 64, 128, 256}; D pr
     "A": {"sinusoidal": ".454 .514 .518 .512", "learned": ".546 .486 .482 .488", "none": ".454 .514 .518 .512"},
     "B": {"sinusoidal": "1.0 1.0 1.0 1.0", "learned": ".492 .5 .5 .5", "none": ".488 .486 .488 .478"},
     "D": {"sinusoidal": ".454 .514 .518 .512", "learned": ".546 .486 .482 .488", "none": ".454 .514 .518 .512"},
-}
-
-CLAIMS = {  # key: (reports, the claim in short)
-    "exposure bias": ("D", "the gap between 99.85 % and 34.9 % is exposure bias of greedy decoding"),
-    "pruning": ("A, D", "58 % and 71 % of the heads can be pruned"),
-    "which kind": ("A, B, C", "what matters most is decoder self-attention (A), one cross head (B), the encoder (C)"),
-    "numbered heads": ("B", "cross head 2 matters most, 3 comes second, 0 and 1 can go"),
-    "no columns": ("D", "cross heads hardly attend to the column of their digit (7.44e-05)"),
-    "self carries": ("A, D", "decoder self-attention passes the carry on from the digit written before"),
-    "lower inputs carry": ("B", "a head that attends from higher outputs to lower inputs carries"),
-    "plus": ("C", "second-layer heads attend to the + and its neighbours"),
-    "same patterns": ("C", "about 66 % of the samples show the same first-layer patterns"),
-    "subtraction": ("C", "a head on the + would be indispensable if subtraction were included"),
-    "function of position": (
-        "A, B, D",
-        "sinusoidal, a function of position, extrapolates; learned fails, its rows untrained",
-    ),
-    "function of distance": (
-        "A",
-        "with any weights the logit of two sinusoidal positions depends on their distance only",
-    ),
-    "absolute and relative": ("C", "absolute encodings cannot extrapolate; relative ones such as T5's do"),
-    "noise": ("B, D", "learned embeddings look like noise, so nothing was learned"),
-    "permutations": ("C", "without positions the model is permutation-invariant and at chance"),
-    "pooling": ("public solutions", "mean pooling is the bottleneck"),
-    "perfect sinusoidal": ("B", "sinusoidal is right on every sequence at every length"),
 }
 
 
@@ -192,60 +173,218 @@ def item_counts() -> pd.DataFrame:
     return table
 
 
-# --- beside our own trainings of the same mistakes -------------------------------------------------------------------
+# --- from our own trainings of the same mistakes ---------------------------------------------------------------------
 
-RETRAINED = [  # report, what, which, variants that make its mistakes, what to read off them
-    ("A", "accuracy", "none removed", "no BOS", "free-running from 0"),
-    ("D", "accuracy", "none removed", "no BOS, 0 is PAD", "free-running from 0"),
-    ("D", "test accuracy", "none removed", "no BOS, 0 is PAD", "teacher-forced answers, 0 skipped"),
-    ("C", "accuracy", "none removed", "no BOS", "free-running from most common of 64"),
-    ("A", "prunable", "14 of 24", "no BOS", "share singly prunable"),
-    ("D", "prunable", "17 of 24", "no BOS, 0 is PAD", "share singly prunable"),
-    ("A", "drop without", "Decoder Self L1 H3", "no BOS", "largest drop"),
-    ("C", "accuracy without", "Encoder L0 H3", "no BOS", "lowest without an encoder head, from most common of 64"),
-    ("D", "accuracy without", "Decoder Self L0 H1", "no BOS, 0 is PAD", "lowest without a head"),
-    ("D", "column alignment", "a cross head", "no BOS, 0 is PAD", "lowest share on the column of the digit read"),
-]
+SIMILAR = {  # report: variants that make its mistakes
+    "A": ("no BOS", "homework, no BOS"),
+    "C": ("no BOS, as good as C",),
+    "D": ("no BOS, 0 is PAD", "homework, no BOS, 0 is PAD", "no BOS, 0 is PAD, as good as D"),
+}
+EQUAL, INSIDE, SHOWN, OPEN = "equal", "inside our spread", "mechanism shown", "open"
 
 
-def retrained_facts(flawed: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
-    """`flawed` with further columns: the share of heads that are prunable, and extremes over the heads."""
-    by = ["variant", "seed"]
-    encoder, groups = heads[heads["head"].str.startswith("Encoder")].groupby(by), heads.groupby(by)
-    facts = flawed.set_index(by)
-    return facts.assign(
+def flawed_heads() -> pd.DataFrame:
+    """One row for each head of each flawed adder, indexed by variant and seed."""
+    tables = [published.table(name) for name in ("flawed_heads", "flawed_stopped_heads")]
+    return pd.concat(tables).set_index(["variant", "seed"])
+
+
+def flawed_facts() -> pd.DataFrame:
+    """One row for each flawed adder: its scores, the share of heads that are prunable, its lowest column share."""
+    tables = [published.table(name) for name in ("flawed", "flawed_stopped")]
+    runs, heads = pd.concat(tables).set_index(["variant", "seed"]), flawed_heads()
+    return runs.assign(
         **{
-            "share singly prunable": facts["singly prunable"] / heads["head"].nunique(),
-            "largest drop": facts["free-running from 0"] - groups["accuracy from 0"].min(),
-            "lowest without a head": groups["accuracy from 0"].min(),
-            "lowest without an encoder head, from most common of 64": encoder["accuracy from most common of 64"].min(),
-            "lowest share on the column of the digit read": groups["on the column of the digit read"].min(),
+            "share singly prunable": runs["singly prunable"] / heads["head"].nunique(),
+            "lowest column share": heads.groupby(level=[0, 1])["on the column of the digit read"].min(),
         }
     )
 
 
-def beside_retrained(facts: pd.DataFrame) -> pd.DataFrame:
-    """Each reported number beside the lowest and highest of our seeds, trained our way and as the homework suggests."""
-    printed, rows = reported().set_index(["report", "what", "which"])["printed"], []
-    for report, what, which, variant, column in RETRAINED:
-        text = printed[report, what, which]
-        for training, name in {"ours": variant, "homework": f"homework, {variant}"}.items():
-            low, high = facts.loc[name, column].min(), facts.loc[name, column].max()
-            rows.append(
-                {
-                    "report": report,
-                    "reported": text,
-                    "read off": column,
-                    "training": training,
-                    "lowest": low,
-                    "highest": high,
-                    "inside": low - rounding(text) <= value_of(text) <= high + rounding(text),
-                }
-            )
-    return pd.DataFrame(rows)
+def head_drops() -> pd.Series:
+    """What each head of each flawed adder costs when the decoder starts with 0, the costliest of an adder first."""
+    heads = flawed_heads()
+    drops = flawed_facts()["free-running from 0"].loc[heads.index] - heads["accuracy from 0"]
+    return drops.groupby(level=[0, 1], sort=False, group_keys=False).apply(lambda d: d.sort_values(ascending=False))
+
+
+OF_ADDERS = {  # (report, what): the column of `flawed_facts` that shows it
+    ("C", "accuracy"): "free-running from most common of 64",
+    ("D", "test accuracy"): "teacher-forced answers, 0 skipped",
+    ("A", "prunable"): "share singly prunable",
+    ("D", "prunable"): "share singly prunable",
+    ("D", "column alignment"): "lowest column share",
+}
+
+
+def similar(report: str, what: str, rank: int = 0) -> pd.Series:
+    """Our values of what a report prints. A drop is compared with ours of the same rank, most important first; what is
+    left without a head with what is left without any head (C: any encoder head)."""
+    variants = list(SIMILAR[report])
+    if (report, what) in OF_ADDERS:
+        return flawed_facts().loc[variants, OF_ADDERS[report, what]]
+    if what == "drop without":
+        return head_drops().loc[variants].groupby(level=[0, 1]).nth(rank)
+    heads = flawed_heads().loc[variants]
+    if report == "C":
+        return heads.loc[heads["head"].str.startswith("Encoder"), "accuracy from most common of 64"]
+    return heads["accuracy from 0"]
+
+
+def is_inside(printed: str, values: Sequence[float] | pd.Series) -> bool:
+    """Between the lowest and the highest of our values, but for the rounding of what is printed?"""
+    return min(values) - rounding(printed) <= value_of(printed) <= max(values) + rounding(printed)
+
+
+def adder_numbers() -> pd.DataFrame:
+    """Every number of problem 1: what it is equal to, or between which of our values it lies."""
+    equal = adder_derivations().query("verdict == 'equal'").set_index("report")["share of the test pairs"]
+    rows = []
+    for report, lines in reported().groupby("report", sort=False):
+        drops = sorted((value_of(text) for text in lines.query("what == 'drop without'")["printed"]), reverse=True)
+        for what, which, printed in lines[["what", "which", "printed"]].itertuples(index=False):
+            if what == "accuracy" and report in equal.index:
+                rows.append((report, what, which, printed, EQUAL, f"share of {equal[report]}"))
+                continue
+            rank = drops.index(value_of(printed)) if what == "drop without" else 0
+            values = similar(report, what, rank)
+            form = ".1e" if "e-" in printed else ".4f"
+            beside = f"{span(values, form)} in {values.index.nunique()} adders of ours"
+            rows.append((report, what, which, printed, INSIDE if is_inside(printed, values) else OPEN, beside))
+    return pd.DataFrame(rows, columns=["report", "what", "which", "printed", "verdict", "beside"])
+
+
+def guessing(items: int = LONG_SIZE) -> tuple[float, float]:
+    """Between which accuracies 95 % of all guesses lie when half of the items are sorted (normal approximation)."""
+    reach = 1.96 * math.sqrt(0.25 / items)
+    return 0.5 - reach, 0.5 + reach
+
+
+def length_numbers() -> pd.DataFrame:
+    """The same of problem 2. B's sets are not ours: its classes are equally large, which both its zeros of
+    `guessing` and its halves rest on."""
+    rows = []
+    stretched = evaluated("plain", name="stretched", set="exact", length=LONG_LENGTHS)
+    low, high = guessing()
+    for row in length_derivations().itertuples():
+        what, which, printed = f"accuracy at {row.length}", row.encoding, row.reported
+        values = stretched.loc[stretched["length"] == row.length, "accuracy"]
+        if row.report != "B":
+            verdict = EQUAL if row[-1] != "neither" else OPEN
+            beside = f"{row[-1]}: a class share"
+        elif which == "sinusoidal":
+            verdict = INSIDE if is_inside(printed, values) else OPEN
+            beside = f"stretched positions: {span(values, '.3f')} in {len(values)} seeds"
+        elif value_of(printed) == 0.5:
+            verdict, beside = SHOWN, "any constant answer, because B's classes are equally large"
+        else:
+            verdict = SHOWN if low <= value_of(printed) <= high else OPEN
+            beside = f"guessing: {low:.3f} to {high:.3f} in 95 % of all cases"
+        rows.append((row.report, what, which, printed, verdict, beside))
+    return pd.DataFrame(rows, columns=["report", "what", "which", "printed", "verdict", "beside"])
+
+
+def every_number() -> pd.DataFrame:
+    return pd.concat([adder_numbers(), length_numbers()], ignore_index=True)
+
+
+def verdict_counts(numbers: pd.DataFrame) -> pd.DataFrame:
+    """How many numbers of each report got each verdict."""
+    return pd.crosstab(numbers["report"], numbers["verdict"]).reindex(
+        columns=[EQUAL, INSIDE, SHOWN, OPEN], fill_value=0
+    )
 
 
 def rounding(printed: str) -> float:
     """Half a unit of the last digit: '54.95 %' -> 0.00005"""
     digits, _, exponent = printed.rstrip("% ").partition("e")
     return 0.5 * 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]) - 2 * printed.endswith("%"))
+
+
+# --- C: how good was it? ---------------------------------------------------------------------------------------------
+
+
+def as_good_as_c() -> pd.DataFrame:
+    """Adders without BOS, trained fully and as far as C's: how many answers are right, by how decoding begins."""
+    columns = {
+        "teacher-forced answers": "teacher-forced",
+        "free-running from most common of 64": "from the most common digit",
+        "free-running from 0": "from 0",
+    }
+    runs = flawed_facts().loc[["no BOS", "homework, no BOS", "no BOS, as good as C"], list(columns)]
+    spans = runs.rename(columns=columns).groupby(level=0, sort=False).agg(lambda values: span(values, ".3f"))
+    (printed,) = reported().query("report == 'C' and what == 'accuracy'")["printed"]
+    return pd.concat([spans, pd.DataFrame({"from the most common digit": printed}, index=["C, as printed"])]).fillna("")
+
+
+# --- A and D: trainings that die -------------------------------------------------------------------------------------
+
+
+def answers_of(shares: pd.Series) -> str:
+    """Shares answered "sorted" of constant predictions in words: 'sorted in 2, unsorted in 1'."""
+    counts = {"sorted": int((shares == 1).sum()), "unsorted": int((shares == 0).sum())}
+    return listing(f"{answer} in {count}" for answer, count in counts.items() if count)
+
+
+def deaths() -> pd.DataFrame:
+    """One row for each variant of the starter's training: how many of its seeds died, and what that looks like."""
+    runs = published2.table("flawed_dead")
+    rows = []
+    for variant, part in runs.groupby("variant", sort=False):
+        dead = part[part["test constant prediction"]]
+        rows.append(
+            {
+                "training": variant,
+                "seeds": len(part),
+                "dead": len(dead),
+                "training loss": span(part["training loss"], ".4f"),
+                "training accuracy": span(part["training accuracy"], ".3f"),
+                "epochs": span(part["epochs trained"], "d"),
+                "test accuracy": span(part["test accuracy"], ".3f"),
+                "constant answer": answers_of(dead["test share answered sorted"]),
+            }
+        )
+    return pd.DataFrame(rows).set_index("training")
+
+
+# --- B: stretched positions, and importance on one sum ---------------------------------------------------------------
+
+
+def stretched() -> pd.DataFrame:
+    """What stretched positions give at each length, in ten seeds: mean (lowest to highest)."""
+    exact = evaluated("plain", name="stretched", set="exact", length=LONG_LENGTHS)
+    hard = evaluated("plain", name="stretched", set="new", corruption="adjacent", length=LONG_LENGTHS)
+    asked = {
+        "exact sets: accuracy": (exact, "accuracy"),
+        "one adjacent swap: accuracy": (hard, "accuracy"),
+        'one adjacent swap: answered "sorted"': (hard, "share answered sorted"),
+    }
+    cells = {
+        name: rows.groupby("length")[column].agg(lambda v: f"{v.mean():.3f} ({span(v, '.3f')})")
+        for name, (rows, column) in asked.items()
+    }
+    return pd.DataFrame(cells).T
+
+
+def numbers_by_adder() -> pd.DataFrame:
+    """Report B's importance of head numbers in the published adder and in the flawed ones: a row for each number."""
+    adder, log = published.published_adder()
+    source, target = encode_pairs(split_pairs("test"))
+    ours = flawed.rank_by_number(flawed.changes_by_number(adder, source, shift_right(target), target))
+    ours = ours.assign(variant="published adder", seed=log["recipe"]["seed"])
+    return pd.concat([ours, published.table("flawed_stopped_numbers")], ignore_index=True)
+
+
+def rankings(numbers: pd.DataFrame) -> pd.DataFrame:
+    """A row for each adder of `numbers_by_adder`: its most important head by one sum and by all of them."""
+    rows = {}
+    for (variant, seed), part in numbers.groupby(["variant", "seed"], sort=False):
+        part = part.set_index("number")
+        rows[variant, seed] = {
+            "first on 663 + 497": part["on the first sum"].idxmax(),
+            "first on average": part["mean"].idxmax(),
+            **{f"H{head} first on": f"{share:.0%}" for head, share in part["first on"].items()},
+            "different rankings": part["rankings"].iloc[0],
+            "ranked as on average": f"{part['ranked as by the mean'].iloc[0]:.0%}",
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["adder", "seed"])
