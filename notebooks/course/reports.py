@@ -9,13 +9,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import torch
 
 from problem1 import flawed, published
 from problem1.dataset import SPLIT_SIZES, encode_pairs, shift_right, split_pairs, to_digits
+from problem1.model import Adder
+from problem1.shared import checks
 from problem1.shared.words import listing, span
 from problem2 import published as published2
 from problem2.analysis import evaluated
 from problem2.dataset import LONG_LENGTHS, LONG_SIZE, long_items
+from problem2.evaluation import exact_sets
 
 # --- what they say ---------------------------------------------------------------------------------------------------
 
@@ -157,6 +161,13 @@ def length_derivations() -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def constant_table() -> pd.DataFrame:
+    """The same, a row for each report and encoding: '.454: always "sorted"'."""
+    table = length_derivations()
+    table["cell"] = table["reported"] + ": " + table["equal to"]
+    return table.pivot(index=["report", "encoding"], columns="length", values="cell").sort_index()
 
 
 def item_counts() -> pd.DataFrame:
@@ -301,6 +312,40 @@ def rounding(printed: str) -> float:
     return 0.5 * 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]) - 2 * printed.endswith("%"))
 
 
+# --- one model, five scores ------------------------------------------------------------------------------------------
+
+
+def five_scores(model: Adder) -> pd.DataFrame:
+    """An adder without BOS on the test sums: right answers by teacher forcing, and free-running from every start."""
+    source, target = encode_pairs(split_pairs("test"))
+    with torch.inference_mode():
+        logits, rest = flawed.predict_rest(model, source, target)
+    scores = {"teacher forcing, the first digit handed over": flawed.teacher_forced(logits, rest)["answers"]}
+    right = flawed.rest_right(model, source, target)
+    for name, start in flawed.starts(target).items():
+        scores[f"free-running from {name}"] = flawed.free_running(start, target, right)
+    return pd.Series(scores, name="answers right").to_frame().round(4)
+
+
+def warnings_about_start(model: Adder) -> list[str]:
+    """What the checklist finds in an adder without BOS that is started with 0."""
+    source, target = encode_pairs(split_pairs("test"))
+    splits = {name: split_pairs(name) for name in ("train", "validation", "test")}
+    with torch.inference_mode():
+        logits, _ = flawed.predict_rest(model, source, target)
+    forced = torch.cat([target[:, :1], logits.argmax(-1)], dim=1)
+    answers = flawed.write_on(model, source, torch.zeros_like(target[:, 0]))
+    return checks.warnings_about(answers, target, splits, forced)
+
+
+def warnings_about_class(length: int = 64) -> list[str]:
+    """What it finds in a published sinusoidal classifier beyond training."""
+    group = next(part.group for part in exact_sets() if part.length == length)
+    with torch.inference_mode():
+        says = published2.published_classifier("sinusoidal")(group.tokens).logits > 0
+    return checks.warnings_about(says, group.is_sorted)
+
+
 # --- C: how good was it? ---------------------------------------------------------------------------------------------
 
 
@@ -315,6 +360,22 @@ def as_good_as_c() -> pd.DataFrame:
     spans = runs.rename(columns=columns).groupby(level=0, sort=False).agg(lambda values: span(values, ".3f"))
     (printed,) = reported().query("report == 'C' and what == 'accuracy'")["printed"]
     return pd.concat([spans, pd.DataFrame({"from the most common digit": printed}, index=["C, as printed"])]).fillna("")
+
+
+def drop_panels() -> list[tuple[str, dict[str, list[pd.Series]], list[float]]]:
+    """For `plots.ranked_values`: what is lost (A, D) or left (C) without each head, ours by variant and seed."""
+    drops, heads = head_drops(), flawed_heads()
+    left = heads.loc[heads["head"].str.startswith("Encoder"), "accuracy from most common of 64"]
+    (base,) = values("D", "accuracy")
+    panels = []
+    for report, what, ours, printed in (
+        ("A", "lost without each head", drops, values("A", "drop without")),
+        ("C", "left without each encoder head", left, values("C", "accuracy without")),
+        ("D", "lost without each head", drops, [base - each for each in values("D", "accuracy without")]),
+    ):
+        lines = {name: [part for _, part in ours.loc[[name]].groupby(level=1)] for name in SIMILAR[report]}
+        panels.append((f"{report}: {what}", lines, printed))
+    return panels
 
 
 # --- A and D: trainings that die -------------------------------------------------------------------------------------
@@ -383,8 +444,8 @@ def rankings(numbers: pd.DataFrame) -> pd.DataFrame:
         rows[variant, seed] = {
             "first on 663 + 497": part["on the first sum"].idxmax(),
             "first on average": part["mean"].idxmax(),
-            **{f"H{head} first on": f"{share:.0%}" for head, share in part["first on"].items()},
+            **{f"H{head} first on": f"{share:.0%}".replace("%", " %") for head, share in part["first on"].items()},
             "different rankings": part["rankings"].iloc[0],
-            "ranked as on average": f"{part['ranked as by the mean'].iloc[0]:.0%}",
+            "ranked as on average": f"{part['ranked as by the mean'].iloc[0]:.0%}".replace("%", " %"),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["adder", "seed"])
