@@ -8,7 +8,6 @@
 With `--publish` the tables go to problem1/published.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +26,18 @@ from problem1.model import Activations, Adder, Block, block_list
 from problem1.shared.attention import HeadActivations
 from problem1.shared.commands import Parser, one_sentence
 from problem1.shared.grid import run_grid
-from problem1.shared.homework import PostNorm, homework_fields, recipe_rows, train_as_homework
+from problem1.shared.homework import (
+    BATCH_SIZE,
+    TRAIN_SIZE,
+    PostNorm,
+    homework_fields,
+    recipe_rows,
+    train_as_homework,
+)
 from problem1.shared.publishing import check_publishable, staged
 from problem1.shared.settings import QUICK, quick
 from problem1.shared.storage import load_tensors, model_hash
-from problem1.shared.training import fit, option
+from problem1.shared.training import fit, option, steps_per_epoch
 from problem1.train import RESULTS, AdderRecipe, adder_loss, make_batches, validate_on
 
 IGNORED = 0  # the digit that is taken for PAD
@@ -68,7 +74,8 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class StoppedRecipe(FlawedRecipe):
-    """A homework training that ends at the first epoch whose validation is this good."""
+    """A homework training that ends as soon as validation is this good. (A first try validated once an epoch, as the
+    homework does, and shot past C's 93.6 %: two seeds ended at 96.4 and 96.7 %.)"""
 
     until: float = option(1.0, "share of whole answers, teacher-forced, at which the training ends", low=0, high=1)
 
@@ -77,9 +84,10 @@ class StoppedRecipe(FlawedRecipe):
         return f"stopped-seed{self.seed}-{self.key}"
 
 
+OFTEN = {**HOMEWORK, "evaluate_every": 20}
 STOPPED = {  # at the highest validation accuracy in C's result file; at the test accuracy that D prints
-    "no BOS, as good as C": {**HOMEWORK, "until": 0.935546875},
-    "no BOS, 0 is PAD, as good as D": {**HOMEWORK, "zero_is_pad": True, "until": 0.9985},
+    "no BOS, as good as C": {**OFTEN, "until": 0.935546875},
+    "no BOS, 0 is PAD, as good as D": {**OFTEN, "zero_is_pad": True, "until": 0.9985},
 }
 
 
@@ -178,8 +186,10 @@ def train_flawed(recipe: FlawedRecipe | None = None, folder: Path | None = None,
     model = post_norm_adder() if recipe.homework else Adder()
     parts = make_flawed_batches(recipe), *loss_and_validation(recipe)
     if recipe.homework:
-        until = recipe.until if isinstance(recipe, StoppedRecipe) else math.inf
-        return train_as_homework(model, recipe, *parts, folder, progress, until=until)
+        if not isinstance(recipe, StoppedRecipe):
+            return train_as_homework(model, recipe, *parts, folder, progress)
+        patience = 10 * steps_per_epoch(TRAIN_SIZE, BATCH_SIZE) // recipe.evaluate_every  # ten epochs, as before
+        return train_as_homework(model, recipe, *parts, folder, progress, {"patience": patience}, recipe.until)
     fit(model, recipe, *parts, folder, progress=progress)
     return model
 
@@ -340,7 +350,8 @@ def train_and_rank(variant: str, **fields: Any) -> dict[str, Any]:
     source, target = encode_pairs(split_pairs("test"))
     skip = IGNORED if recipe.zero_is_pad else None
     changes = changes_by_number(model, source, target[:, :-1], target[:, 1:], skip)
-    kept = {"epochs trained": len(about["rows"]), "validation accuracy": about["best"]["accuracy"]}
+    epochs = about["rows"][-1]["step"] / steps_per_epoch(TRAIN_SIZE, BATCH_SIZE)
+    kept = {"epochs trained": round(epochs, 2), "validation accuracy": about["best"]["accuracy"]}
     return {**kept, **score(model), "numbers": rank_by_number(changes).to_dict("records")}
 
 
