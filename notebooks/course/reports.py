@@ -299,6 +299,15 @@ def every_number() -> pd.DataFrame:
     return pd.concat([adder_numbers(), length_numbers()], ignore_index=True)
 
 
+def number_table() -> pd.DataFrame:
+    """The same in fewer rows: the accuracies of one encoding that have the same verdict share one."""
+    numbers = every_number()
+    numbers["what"] = numbers["what"].str.replace(r"accuracy at \d+", "accuracy beyond training", regex=True)
+    numbers["beside"] = numbers["beside"].str.replace(": a class share", "")
+    groups = numbers.groupby(["report", "what", "which", "verdict", "beside"], sort=False)
+    return groups["printed"].agg(", ".join).reset_index(["verdict", "beside"])[["printed", "verdict", "beside"]]
+
+
 def verdict_counts(numbers: pd.DataFrame) -> pd.DataFrame:
     """How many numbers of each report got each verdict."""
     return pd.crosstab(numbers["report"], numbers["verdict"]).reindex(
@@ -344,6 +353,12 @@ def warnings_about_class(length: int = 64) -> list[str]:
     with torch.inference_mode():
         says = published2.published_classifier("sinusoidal")(group.tokens).logits > 0
     return checks.warnings_about(says, group.is_sorted)
+
+
+def baselines() -> dict[str, float]:
+    """{'A 41.20 %': 0.412, ...}: accuracies of whole models, for `plots.decoding_scores`."""
+    whole = reported().query("which == 'none removed'")
+    return {f"{row.report} {row.printed}": value_of(row.printed) for row in whole.itertuples()}
 
 
 # --- C: how good was it? ---------------------------------------------------------------------------------------------
@@ -406,6 +421,18 @@ def deaths() -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows).set_index("training")
+
+
+def epochs() -> pd.DataFrame:
+    """A row for each epoch of each of these trainings."""
+    return published2.table("flawed_dead_epochs")
+
+
+def homework_in_range() -> pd.DataFrame:
+    """Test accuracies of our earlier homework trainings of the classifier: a row for each variant, a column a seed."""
+    runs = published2.table("flawed")
+    runs = runs[runs["variant"].str.startswith("homework")]
+    return runs.pivot(index="variant", columns="seed", values="test accuracy")
 
 
 # --- B: stretched positions, and importance on one sum ---------------------------------------------------------------
