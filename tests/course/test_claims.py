@@ -1,5 +1,6 @@
 """The tables that the verdicts rest on say what the published tables and models say."""
 
+import pandas as pd
 import pytest
 from course import claims
 
@@ -32,7 +33,7 @@ def test_the_first_head_of_a_flawed_adder_has_its_largest_drop():
 
 
 def test_kinds_are_counted():
-    heads = claims.pd.Series(["Encoder L0 H1", "Encoder L1 H0", "Decoder Self L0 H0"])
+    heads = pd.Series(["Encoder L0 H1", "Encoder L1 H0", "Decoder Self L0 H0"])
     assert claims.counted_kinds(heads) == "Encoder in 2 and Decoder Self in 1"
 
 
