@@ -4,6 +4,7 @@
 figure has for its title.
 """
 
+import math
 from collections.abc import Iterable
 
 import pandas as pd
@@ -45,7 +46,6 @@ def answer_rows() -> list[tuple[str, str, str]]:
     shares = reports.length_numbers().query("report != 'B' and verdict == 'equal'")
     facts, deaths = reports.flawed_facts(), reports.deaths()
     handed_in = deaths[deaths.index.str.startswith(AS_HANDED_IN)]
-    c = facts.loc["no BOS, as good as C", "free-running from most common of 64"]
     one_sum = reports.numbers_by_adder().set_index("variant").loc["published adder"]
     first = one_sum.sort_values("first on").iloc[-1]
     counts = reports.every_number()["verdict"].value_counts()
@@ -69,12 +69,14 @@ def answer_rows() -> list[tuple[str, str, str]]:
         ),
         (
             "C: the adder gets 54.95 %",
-            f"The decoder starts with the most common digit; adders trained as far as C's get **{percent(c, '.1%')}**",
+            "The decoder starts with the most common digit: the share of sums that begin so, times C's validation "
+            f"accuracy, is **{percent([reports.as_c_decodes()], '.1%')}**",
             "2. Nobody asks the decoder for its first digit",
         ),
         (
             "A, D: sinusoidal and none do alike, learned otherwise",
-            f"Dead trainings: as handed in, **{handed_in['dead'].sum()} of {handed_in['seeds'].sum()}** of ours die",
+            f"Dead trainings: as handed in, **{handed_in['at ln 2'].sum()} of {handed_in['seeds'].sum()}** of ours end "
+            "at the loss of guessing",
             "3. These trainings were dead",
         ),
         (
@@ -86,7 +88,7 @@ def answer_rows() -> list[tuple[str, str, str]]:
         ),
         (
             "B: head 2 matters most, 3 comes second",
-            f"By one sum. In our adder head {first['number']} comes first on "
+            f"By one sum. In our adder head {first['number']:.0f} comes first on "
             f"**{percent([first['first on']], '.0%')}** of the sums",
             "5. One sum is no ranking",
         ),
@@ -170,21 +172,24 @@ def five_scores(scores: pd.DataFrame) -> Markdown:
 
 def begun_with_zero(runs: pd.DataFrame) -> str:
     """The claim over the figure of five scores."""
-    trained = runs.loc[["no BOS", "homework, no BOS"], "free-running from 0"]
-    return f"Without BOS, decoding from 0 gets {span(trained, '.3f')}, however well the model adds"
+    return (
+        f"Without BOS, decoding from 0 gets at most {runs['free-running from 0'].max():.3f}, however well a model adds"
+    )
 
 
 def as_good_as_c(runs: pd.DataFrame) -> Markdown:
     """Of `reports.flawed_facts`: what C's decoding gives when training stops where C's did."""
     stopped = runs.loc["no BOS, as good as C"]
     column = "free-running from most common of 64"
+    low, high = reports.near(reports.as_c_decodes(), reports.share_begun_right())
+    away = (stopped[column] - reports.share_begun_right() * stopped["teacher-forced answers"]).abs().max()
     return Markdown(
-        f"C's result file says how good its model was on validation sums. Homework trainings that stop there, after "
-        f"{span(stopped['epochs trained'], '.0f')} epochs, get {percent(stopped['teacher-forced answers'], '.1%')} by "
-        "teacher "
-        f"forcing and **{percent(stopped[column], '.2%')}** as C decodes. C printed 54.95 %: "
-        f"{where(0.5495, stopped[column])} "
-        f"these {len(stopped)} seeds."
+        f"C printed 54.95 %. The share of sums that begin like most of their batch, times C's validation accuracy, is "
+        f"{percent([reports.as_c_decodes()], '.1%')} ({percent([low, high], '.1%')} in 95 % of all test sets). In our "
+        f"adders such a product is at most {away:.3f} off. They passed C's accuracy in their last 20 steps: they end "
+        f"at {percent(stopped['teacher-forced answers'], '.1%')} after {span(stopped['epochs trained'], '.0f')} epochs "
+        f"and get **{percent(stopped[column], '.2%')}**; 54.95 % is {where(0.5495, stopped[column])} these "
+        f"{len(stopped)} seeds."
     )
 
 
@@ -212,29 +217,62 @@ def no_exposure_bias(runs: pd.DataFrame) -> Markdown:
 def stays_dead(deaths: pd.DataFrame) -> str:
     """The claim over the losses."""
     handed_in = deaths[deaths.index.str.startswith(AS_HANDED_IN)]
-    return f"As handed in, {handed_in['dead'].sum()} of {handed_in['seeds'].sum()} trainings stay at ln 2"
+    return f"As handed in, {handed_in['at ln 2'].sum()} of {handed_in['seeds'].sum()} trainings stay at ln 2"
+
+
+def died(deaths: pd.DataFrame) -> Markdown:
+    """How many trainings with A's set-up died, and what that looks like."""
+    runs = reports.dead_runs()
+    handed_in = runs[runs["variant"].str.startswith(AS_HANDED_IN)]
+    dead = handed_in[handed_in["at ln 2"]]
+    constant = handed_in[handed_in["test constant prediction"]]
+    by_encoding = deaths[deaths.index.str.startswith(AS_HANDED_IN)]
+    counts = listing(f"{name.split(', ')[1]} in {row['at ln 2']}" for name, row in by_encoding.iterrows())
+    return Markdown(
+        f"As handed in, **{len(dead)} of {len(handed_in)}** end at the loss of guessing ({counts} of three): a loss of "
+        f"{span(dead['training loss'], '.4f')} and a training accuracy of {span(dead['training accuracy'], '.3f')}. "
+        f"Naming the larger class gives {math.log(2):.4f} and {reports.larger_class():.4f}; A's log ends there. "
+        f"{len(constant)} give one answer to all test items: "
+        f"{reports.answers_of(constant['test share answered sorted'])}. Without positions that loss is no accident: "
+        "order cannot be seen."
+    )
 
 
 def revived(deaths: pd.DataFrame) -> Markdown:
     """Which single change brings the sinusoidal training to life."""
     changed = deaths[~deaths.index.str.startswith(AS_HANDED_IN)]
     lines = [
-        f"- *{name.removesuffix(', sinusoidal')}*: {row['seeds'] - row['dead']} of {row['seeds']} live"
+        f"- *{name.removesuffix(', sinusoidal')}*: {row['seeds'] - row['at ln 2']} of {row['seeds']} live "
+        f"(test accuracy {row['test accuracy']})"
         for name, row in changed.iterrows()
     ]
     return Markdown("\n".join(lines))
 
 
+def earlier(deaths: pd.DataFrame) -> Markdown:
+    """Why our homework trainings of the classifier mostly lived."""
+    tests = reports.homework_in_range().to_numpy().ravel()
+    live = deaths["seeds"] - deaths["at ln 2"]
+    first, second = "embedding of deviation 1", "batches of one length"
+    return Markdown(
+        f"Our earlier homework trainings mostly lived: {(tests > 0.9).sum()} of {len(tests)} got above 0.9, the "
+        f"others at least {tests.min():.2f} ([Appendix H](#H.-The-dead-trainings)). Half of them had learned "
+        f"positions; of these {live['as handed in, learned']} of three live even as handed in. The others drew "
+        f"embeddings with deviation 1, and each of their batches held items of one length. Of three sinusoidal "
+        f"trainings {live[f'{first}, sinusoidal']} live with the first change alone, {live[f'{second}, sinusoidal']} "
+        f"with the second, {live[f'{first}, {second}, sinusoidal']} with both. They also had 30 epochs."
+    )
+
+
 def which_class() -> Markdown:
     """Why A and D have one class for two encodings, and the other for the third."""
-    runs = published2.table("flawed_dead")
-    dead = runs[runs["test constant prediction"]]
+    runs = reports.dead_runs()
+    constant = runs[runs["test constant prediction"]]
     return Markdown(
-        f"Which class? The recipe keeps the epoch of the highest validation accuracy, and there *sorted* is the larger "
-        "class. One epoch that says *sorted* is enough; a training that never does keeps *unsorted*. In our "
-        f"{len(dead)} dead "
-        f"trainings it is {reports.answers_of(dead['test share answered sorted'])}. A and D print *sorted* for two "
-        "encodings and "
+        "Which class is chance. The recipe keeps the epoch of the highest validation accuracy, and there *sorted* is "
+        "the larger class: one epoch that says *sorted* is enough, and a training that never does keeps *unsorted*. "
+        f"In our {len(constant)} trainings with one answer it is "
+        f"{reports.answers_of(constant['test share answered sorted'])}. A and D print *sorted* for two encodings and "
         "*unsorted* for the learned one."
     )
 
@@ -274,10 +312,21 @@ def open_numbers() -> Markdown:
     left = numbers[numbers["verdict"] == reports.OPEN]
     named = listing(f"{row.printed} ({row.report}, {row.which}; {row.beside})" for row in left.itertuples())
     return Markdown(
-        f"Open: {named}. How much one head matters, and how many can go, is an accident of seed and training, and A's "
-        "seeds are not known: three seeds of each of our trainings do not reach these two."
+        f"Open: {named}. How much one head matters, and how many can go, is an accident of seed and training. The "
+        "seeds of the reports are not known, and three seeds of each of our trainings do not reach these values."
         if len(left)
         else "No number stays open."
+    )
+
+
+def how_wide() -> Markdown:
+    """What it is worth to lie inside a spread."""
+    numbers = reports.adder_numbers()
+    wide = numbers[numbers["what"].eq("accuracy without") & numbers["verdict"].eq(reports.INSIDE)]
+    return Markdown(
+        f"To lie inside a spread is little where the spread is wide. {len(wide)} numbers are what is left without a "
+        "named head (C, D). Heads have no numbers of their own, so we compare them with ours without *any* head (C: "
+        "any encoder head), which reach from nearly nothing to nearly all."
     )
 
 

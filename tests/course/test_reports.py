@@ -116,6 +116,13 @@ def test_guesses_lie_where_they_should():
     assert 0.93 < ((shares >= low) & (shares <= high)).mean() < 0.97
 
 
+def test_sums_below_a_ceiling_are_right_as_often_as_chance_has_them():
+    """The normal approximation against counted coin flips."""
+    low, high = reports.near(0.54, 0.6)
+    shares = np.random.default_rng(0).binomial(1_200, 0.9, 20_000) / 2_000
+    assert 0.93 < ((shares >= low) & (shares <= high)).mean() < 0.97
+
+
 # --- our own trainings -----------------------------------------------------------------------------------------------
 
 
@@ -134,14 +141,32 @@ def test_the_class_of_dead_trainings_is_told():
     assert reports.answers_of(pd.Series([0.0])) == "unsorted in 1" and reports.answers_of(pd.Series([])) == "none"
 
 
-def test_deaths_are_counted_from_constant_predictions():
-    deaths, runs = reports.deaths(), published2.table("flawed_dead")
-    assert deaths["seeds"].eq(3).all() and deaths["dead"].sum() == runs["test constant prediction"].sum()
-    dead = runs[runs["test constant prediction"]]
-    assert dead["test share answered sorted"].isin([0, 1]).all()
-    far = published2.table("flawed_dead_evaluated").merge(dead[["variant", "seed"]])
-    shares = np.minimum(far["share sorted"], far["accuracy"])  # a class share: that of sorted, or of the others
-    assert np.allclose(np.minimum(shares, 1 - shares), np.minimum(far["share sorted"], 1 - far["share sorted"]))
+def test_dead_is_whose_last_loss_is_that_of_guessing(monkeypatch):
+    runs = pd.DataFrame({"variant": "x", "training loss": [0.6932, 0.6840, 0.6830, 0.1], "training accuracy": 0.5})
+    runs = runs.assign(
+        **{"epochs trained": 6, "test accuracy": 0.5, "test share answered sorted": [1.0, 0.9, 0.5, 0.5]}
+    )
+    runs = runs.assign(**{"test constant prediction": runs["test share answered sorted"] == 1})
+    monkeypatch.setattr(published2, "table", lambda name: runs)
+    row = reports.deaths().loc["x"]
+    assert row["at ln 2"] == 2 and row["seeds"] == 4 and row["one answer"] == "sorted in 1"
+
+
+def test_one_answer_is_right_on_one_class_at_every_length():
+    runs = published2.table("flawed_dead")
+    constant = runs[runs["test constant prediction"]]
+    assert (
+        constant["test share answered sorted"].isin([0, 1]).all()
+        and reports.dead_runs().loc[constant.index, "dead"].all()
+    )
+    far = published2.table("flawed_dead_evaluated").merge(constant[["variant", "seed"]])
+    far = far[far["constant prediction"]]
+    right = np.where(far["share answered sorted"] == 1, far["share sorted"], 1 - far["share sorted"])
+    assert np.allclose(far["accuracy"], right) and len(far)
+
+
+def test_the_larger_class_is_what_as_log_ends_with():
+    assert as_printed(reports.larger_class(), ".5093") == ".5093"
 
 
 def test_a_ranking_names_the_head_that_is_first():

@@ -40,12 +40,12 @@ def test_verdicts_are_counted_in_words():
 
 def deaths():
     index = ["as handed in, none", "as handed in, learned", "pre-norm, sinusoidal"]
-    return pd.DataFrame({"seeds": 3, "dead": [3, 2, 1]}, index=index)
+    return pd.DataFrame({"seeds": 3, "at ln 2": [3, 2, 1], "test accuracy": "0.5 to 0.9"}, index=index)
 
 
 def test_deaths_and_lives_are_told():
     assert words.stays_dead(deaths()) == "As handed in, 5 of 6 trainings stay at ln 2"
-    assert words.revived(deaths()).data == "- *pre-norm*: 2 of 3 live"
+    assert words.revived(deaths()).data == "- *pre-norm*: 2 of 3 live (test accuracy 0.5 to 0.9)"
 
 
 def test_flawless_classifiers_are_right_on_all_four_sets(monkeypatch):
