@@ -248,14 +248,14 @@ def is_inside(printed: str, values: Sequence[float] | pd.Series) -> bool:
 
 
 def adder_numbers() -> pd.DataFrame:
-    """Every number of problem 1: what it is equal to, or between which of our values it lies."""
+    """Every number of problem 1: what it is equal to, or between which of our values it lies, or how far from them."""
     equal = adder_derivations().query("verdict == 'equal'").set_index("report")["share of the test pairs"]
     rows = []
     for report, lines in reported().groupby("report", sort=False):
         drops = sorted((value_of(text) for text in lines.query("what == 'drop without'")["printed"]), reverse=True)
         for what, which, printed in lines[["what", "which", "printed"]].itertuples(index=False):
             if what == "accuracy" and report in equal.index:
-                rows.append((report, what, which, printed, EQUAL, f"share of {equal[report]}"))
+                rows.append((report, what, which, printed, EQUAL, f"share of {equal[report]}", 0.0))
                 continue
             rank = drops.index(value_of(printed)) if what == "drop without" else 0
             values = similar(report, what, rank)
@@ -266,8 +266,9 @@ def adder_numbers() -> pd.DataFrame:
                 low, high = near(as_c_decodes(), share_begun_right())
                 verdict = SHOWN if low <= value_of(printed) <= high else OPEN
                 beside += f"; ceiling times C's validation accuracy: {low:.4f} to {high:.4f} in 95 % of all test sets"
-            rows.append((report, what, which, printed, verdict, beside))
-    return pd.DataFrame(rows, columns=["report", "what", "which", "printed", "verdict", "beside"])
+            missed = max(min(values) - value_of(printed), value_of(printed) - max(values), 0)
+            rows.append((report, what, which, printed, verdict, beside, missed))
+    return pd.DataFrame(rows, columns=["report", "what", "which", "printed", "verdict", "beside", "missed by"])
 
 
 def guessing(items: int = LONG_SIZE) -> tuple[float, float]:

@@ -292,14 +292,14 @@ def stretched_far() -> Markdown:
 def one_sum(numbers: pd.DataFrame) -> Markdown:
     """Of `reports.numbers_by_adder`."""
     ours = numbers[numbers["variant"] == "published adder"].set_index("number")
-    table = reports.rankings(numbers)
-    differ = (table["first on 663 + 497"] != table["first on average"]).sum()
+    adders = [part.set_index("number") for _, part in numbers.groupby(["variant", "seed"], sort=False)]
+    orders = [[list(part[by].sort_values().index) for by in ("on the first sum", "mean")] for part in adders]
     return Markdown(
         f"The four numbers have {ours['rankings'].iloc[0]} different rankings on {SPLIT_SIZES['test']:,} sums in our "
-        "right "
-        f"adder; {percent([ours['ranked as by the mean'].iloc[0]], '.0%')} of the sums rank them as the average does. "
-        f"In {differ} of "
-        f"{len(table)} adders the first test sum puts another head first than the average."
+        f"right adder; {percent([ours['ranked as by the mean'].iloc[0]], '.0%')} of the sums rank them as the average "
+        f"does. The first test sum has the same first head as the average in "
+        f"{sum(one[-1] == mean[-1] for one, mean in orders)} of {len(orders)} adders, and the same ranking in "
+        f"{sum(one == mean for one, mean in orders)}."
     )
 
 
@@ -310,10 +310,17 @@ def open_numbers() -> Markdown:
     """Which numbers stay open, and why."""
     numbers = reports.every_number()
     left = numbers[numbers["verdict"] == reports.OPEN]
-    named = listing(f"{row.printed} ({row.report}, {row.which}; {row.beside})" for row in left.itertuples())
+    items = SPLIT_SIZES["test"]
+    named = [
+        f"{row.printed} ({row.report}, {row.which}) is {round(row.missed * items)} sums away from {row.beside}"
+        if row.what != "prunable"
+        else f"{row.printed} ({row.report}, {row.which} prunable) lies beside {row.beside}"
+        for row in left.rename(columns={"missed by": "missed"}).itertuples()
+    ]
     return Markdown(
-        f"Open: {named}. How much one head matters, and how many can go, is an accident of seed and training. The "
-        "seeds of the reports are not known, and three seeds of each of our trainings do not reach these values."
+        f"**{len(left)} stay open.** {'; '.join(named)}. How much one head matters, and how many can go, is an "
+        f"accident of seed and training. The reports' seeds are not known, and three seeds of each of our trainings "
+        f"do not reach these values. A sum is one of {items:,}."
         if len(left)
         else "No number stays open."
     )

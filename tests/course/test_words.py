@@ -68,7 +68,7 @@ def test_rankings_that_differ_are_counted():
     )
     other = part.assign(variant="no BOS", **{"mean": [1.0, 2.0]})
     text = words.one_sum(pd.concat([part.assign(variant="published adder"), other])).data
-    assert "In 1 of 2 adders" in text and "25 %" in text
+    assert "in 1 of 2 adders, and the same ranking in 1." in text and "25 %" in text
 
 
 def test_every_claim_has_a_verdict_and_its_evidence_a_number():
