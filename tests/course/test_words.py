@@ -23,11 +23,6 @@ def test_percentages_are_written_as_the_reports_write_them():
     assert words.percent([0.541, 0.55], ".1%") == "54.1 % to 55.0 %" and words.percent([0.5], ".0%") == "50 %"
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.1, "below"), (0.25, "inside"), (0.4, "above")])
-def test_a_number_is_below_inside_or_above_a_spread(value, text):
-    assert words.where(value, pd.Series([0.2, 0.3])).startswith(text)
-
-
 def test_the_gap_is_the_largest_difference():
     runs = pd.DataFrame({"free-running from the true one": [1.0, 0.7], "teacher-forced answers": [1.0, 0.9]})
     assert words.gap(runs) == pytest.approx(0.2)
@@ -45,7 +40,7 @@ def deaths():
 
 def test_deaths_and_lives_are_told():
     assert words.stays_dead(deaths()) == "As handed in, 5 of 6 trainings stay at ln 2"
-    assert words.revived(deaths()).data == "- *pre-norm*: 2 of 3 live (test accuracy 0.5 to 0.9)"
+    assert words.revived(deaths()).data == "One change revives, of three sinusoidal trainings: pre-norm 2."
 
 
 def test_flawless_classifiers_are_right_on_all_four_sets(monkeypatch):
