@@ -159,7 +159,7 @@ def test_one_answer_is_right_on_one_class_at_every_length():
     constant = runs[runs["test constant prediction"]]
     assert (
         constant["test share answered sorted"].isin([0, 1]).all()
-        and reports.dead_runs().loc[constant.index, "dead"].all()
+        and reports.dead_runs().loc[constant.index, "at ln 2"].all()
     )
     far = published2.table("flawed_dead_evaluated").merge(constant[["variant", "seed"]])
     far = far[far["constant prediction"]]

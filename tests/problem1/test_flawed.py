@@ -184,8 +184,9 @@ def test_stopped_trainings_are_published_with_their_heads_and_numbers():
     runs, heads, numbers = (published.table(name) for name in published.STOPPED)
     assert set(zip(runs["variant"], runs["seed"], strict=True)) == {(v, s) for v in flawed.STOPPED for s in range(3)}
     assert len(heads) == 24 * len(runs) and len(numbers) == 4 * len(runs) and runs["code"].nunique() == 1
-    for variant, fields in flawed.STOPPED.items():
-        assert (runs.loc[runs["variant"] == variant, "validation accuracy"] >= fields["until"] - 1e-6).all()
+    there = runs["validation accuracy"] >= runs["until"] - 1e-6
+    assert (there | (runs["epochs trained"] == 50)).all()
+    assert list(runs["variant"][~there]) == ["no BOS, 0 is PAD, as good as D"]  # the notebook says one of D's three
 
 
 # --- the committed tables --------------------------------------------------------------------------------------------
