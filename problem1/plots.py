@@ -3,7 +3,7 @@
 `claim` is the title of a figure: what it shows, in a sentence with a number.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -328,51 +328,4 @@ def pruning_by_seed(greedy: pd.DataFrame, claim: str = "") -> Figure:
     axes.tick_params(labelsize=LETTERS)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=LETTERS)
-    return figure
-
-
-# --- the mistakes of the reports -------------------------------------------------------------------------------------
-
-
-def decoding_scores(
-    flawed: pd.DataFrame, scores: Mapping[str, tuple[str, str]], reported: Mapping[str, float]
-) -> Figure:
-    """One dot per seed, one row per training, one colour per way to score the same answers.
-
-    `scores` is {column: (words, colour)}, `reported` is {words: value}: a line each."""
-    variants = list(dict.fromkeys(flawed["variant"]))
-    figure, axes = plt.subplots(figsize=(10, 0.75 * len(variants) + 1.9), layout="constrained")
-    for number, (column, (words, colour)) in enumerate(scores.items()):
-        for row, variant in enumerate(variants):
-            values = flawed.loc[flawed["variant"] == variant, column]
-            height = row + 0.13 * (number - (len(scores) - 1) / 2)
-            axes.plot(
-                values, [height] * len(values), "o", ms=6, alpha=0.7, color=colour, label=words if row == 0 else None
-            )
-    for words, value in reported.items():
-        axes.axvline(value, color="black", lw=0.8, ls="--", zorder=0)
-        axes.text(value, -0.62, words, rotation=40, fontsize=8, ha="left", va="bottom")
-    axes.set_yticks(range(len(variants)), variants)
-    axes.set(xlim=(-0.02, 1.02), ylim=(len(variants) - 0.5, -0.6), xlabel="accuracy on the 2,000 test pairs")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=8, frameon=False)
-    axes.grid(axis="x", alpha=0.3)
-    return figure
-
-
-def ranked_values(panels: Sequence[tuple[str, Mapping[str, Sequence[Sequence[float]]], Sequence[float]]]) -> Figure:
-    """What is left, or lost, without each head, from the largest to the smallest: a line per seed, grey lines for
-    reported values. `panels` is [(title, {label: [values of one seed, ...]}, reported values)]."""
-    figure, grid = plt.subplots(1, len(panels), figsize=(3.3 * len(panels), 3.2), layout="constrained", squeeze=False)
-    for axes, (title, lines, reported) in zip(grid[0], panels, strict=True):
-        for colour, (label, seeds_of_it) in zip(["#4c72b0", "#c44e52"], lines.items(), strict=False):
-            for number, values in enumerate(seeds_of_it):
-                ordered = sorted(values, reverse=True)
-                ranks = range(1, len(ordered) + 1)
-                axes.plot(ranks, ordered, ".-", lw=1, ms=4, color=colour, label=label if number == 0 else None)
-        for number, value in enumerate(reported):
-            axes.axhline(value, color="#999999", lw=0.8, zorder=0, label="reported" if number == 0 else None)
-        axes.set(title=title, xlabel="heads, ordered by this number", ylim=(-0.02, None))
-        axes.title.set_fontsize(10)
-        axes.grid(alpha=0.2)
-        axes.legend(fontsize=8)
     return figure

@@ -17,6 +17,11 @@ STUDY = ("candidates", "seeds", "digits", "adders", "heads", "groups", "greedy")
 PROGRAM, PROGRAM_RUNS = "program.safetensors", "program_runs.zip"
 PROGRAMS = ("programs", *(f"program_{name}" for name in ("shares", "heads", "stages", "controls", "prefixes", "due")))
 FLAWED = ("flawed", "flawed_heads")  # tables of `python -m problem1.flawed`
+STOPPED = (
+    "flawed_stopped",
+    "flawed_stopped_heads",
+    "flawed_stopped_numbers",
+)  # ... of `python -m problem1.flawed stopped`
 
 
 def table_file(name: str, folder: Path | None = None) -> Path:
@@ -29,8 +34,9 @@ def check_file(model: str, folder: Path | None = None) -> Path:
 
 
 def table(name: str) -> pd.DataFrame:
-    if name not in STUDY + PROGRAMS + FLAWED:
-        raise UserError(f"no published table is called {name!r}; there are {', '.join(STUDY + PROGRAMS + FLAWED)}.")
+    tables = STUDY + PROGRAMS + FLAWED + STOPPED
+    if name not in tables:
+        raise UserError(f"no published table is called {name!r}; there are {', '.join(tables)}.")
     return pd.read_csv(table_file(name))
 
 

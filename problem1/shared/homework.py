@@ -1,5 +1,6 @@
 """The homework's own recipe, for both problems: post-norm, dropout, Adam, epochs. Only the flawed models use it."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -61,18 +62,24 @@ def train_as_homework(
     validate: Callable[[Model], dict[str, float]],
     folder: Path,
     progress: bool = True,
+    plateau: Mapping[str, Any] | None = None,
+    until: float = math.inf,
 ) -> Model:
-    """Adam at the starter code's rate, lowered when the validation loss stands still (PyTorch's defaults), and the
-    weights of the highest validation accuracy. A finished run is loaded; an interrupted one begins again. The header of
-    its file has the recipe, the validation of what was kept, and the CPU seconds."""
+    """Adam at the starter code's rate, lowered when the validation loss stands still (PyTorch's defaults, or
+    `plateau`), and the weights of the highest validation accuracy. The training ends early when that is `until`. A
+    finished run is loaded; an interrupted one begins again. The header of its file has the recipe, every validation,
+    that of what was kept, and the CPU seconds."""
     file = folder / "model.safetensors"
     if not file.exists():
         optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate)
-        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
-        best, kept, started = {"accuracy": -1.0}, {}, time.process_time()
+        lowering = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **(plateau or {}))
+        warmup = round(recipe.warmup * recipe.steps)
+        best, kept, rows, started = {"accuracy": -1.0}, {}, [], time.process_time()
         with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed)
             for step in progress_bar(range(recipe.steps), desc="homework", show=progress):
+                if step < warmup:
+                    optimizer.param_groups[0]["lr"] = recipe.learning_rate * (step + 1) / warmup
                 model.train()
                 optimizer.zero_grad()
                 loss(model, batch(step)).backward()
@@ -80,12 +87,15 @@ def train_as_homework(
                 if (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps:
                     with torch.inference_mode():
                         row = validate(model.eval())
-                    plateau.step(row["loss"])
+                    rows.append({"step": step + 1, **row})
+                    lowering.step(row["loss"])
                     if row["accuracy"] > best["accuracy"]:
-                        best = {**row, "step": step + 1}
+                        best = rows[-1]
                         kept = {name: p.clone() for name, p in model.named_parameters()}
+                    if row["accuracy"] >= until:
+                        break
         spent = round(time.process_time() - started, 2)
-        save_tensors(file, kept, {"recipe": asdict(recipe), "best": best, "cpu seconds": spent})
+        save_tensors(file, kept, {"recipe": asdict(recipe), "best": best, "rows": rows, "cpu seconds": spent})
     tensors, about = load_tensors(file)
     check_recipe(about["recipe"], recipe, folder)
     return load_into(model, tensors, file).eval()

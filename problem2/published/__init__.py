@@ -23,6 +23,7 @@ STUDY = (  # tables of `python -m problem2.sweep`
     "hard_evaluated",
 )
 FLAWED = ("flawed", "flawed_evaluated")  # tables of `python -m problem2.flawed`
+DEAD = ("flawed_dead", "flawed_dead_evaluated", "flawed_dead_epochs")  # ... of `python -m problem2.flawed dead`
 COST = "cost"  # table of `python -m problem2.bench`
 
 
@@ -46,7 +47,7 @@ CERTIFIED, CERTIFICATE = certified_file(), certificate_file()
 
 
 def table(name: str) -> pd.DataFrame:
-    tables = (*STUDY, *FLAWED, COST)
+    tables = (*STUDY, *FLAWED, *DEAD, COST)
     if name not in tables:
         raise UserError(f"no published table is called {name!r}; there are {', '.join(tables)}.")
     file = table_file(name)

@@ -22,6 +22,7 @@ from problem1.flawed import (
 from problem1.model import Adder
 from problem1.published import published_adder
 from problem1.shared.homework import recipe_rows
+from problem1.shared.storage import load_tensors
 
 
 @pytest.fixture
@@ -139,6 +140,53 @@ def test_every_variant_trains_is_kept_and_loaded(variant, tmp_path, monkeypatch)
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), again.parameters(), strict=True))
     other = train_flawed(recipe, tmp_path / "other", progress=False)  # the same seed, the same weights
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), other.parameters(), strict=True))
+
+
+# --- trainings that stop, and report B's importance ------------------------------------------------------------------
+
+
+def test_a_training_stops_at_whole_answers(tmp_path, monkeypatch):
+    """An untrained adder is right on some digits and on no answer."""
+    monkeypatch.setitem(SPLIT_SIZES, "validation", 50)
+    fields = {**flawed.STOPPED["no BOS, as good as C"], "steps": 4, "evaluate_every": 2}
+    train_flawed(flawed.StoppedRecipe(**{**fields, "until": 0.0}), tmp_path / "soon", progress=False)
+    train_flawed(flawed.StoppedRecipe(**{**fields, "until": 0.01}), tmp_path / "late", progress=False)
+    rows = [load_tensors(tmp_path / name / "model.safetensors")[1]["rows"] for name in ("soon", "late")]
+    assert [len(each) for each in rows] == [1, 2] and rows[1][0]["accuracy"] == 0
+
+
+def test_removing_a_number_removes_it_from_every_layer(batch):
+    """Against a loop over sums that removes six heads by name, with the loss of PyTorch."""
+    model, (source, target) = published_adder()[0], batch
+    read, written = target[:, :-1], target[:, 1:]
+    changes = flawed.changes_by_number(model, source[:5], read[:5], written[:5], skip=0)
+    for item in range(5):
+        s, r, w = source[item : item + 1], read[item : item + 1], written[item]
+        for number in range(4):
+            names = [name for name in model.head_names if name.endswith(f"H{number}")]
+            losses = [
+                nn.functional.cross_entropy(model(s, r, model.gates(*removed))[0], w, ignore_index=0).item()
+                for removed in (names, [])
+            ]
+            assert len(names) == 6
+            assert changes[item, number].item() == pytest.approx(losses[0] - losses[1], abs=1e-4)
+
+
+def test_rankings_are_counted_over_sums():
+    changes = torch.tensor([[1.0, 2.0, 0.0], [3.0, 2.0, 1.0], [5.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
+    table = flawed.rank_by_number(changes)
+    assert table["mean"].tolist() == [2.25, 1.75, 1.0] and table["first on"].tolist() == [0.5, 0.25, 0.25]
+    assert table["on the first sum"].tolist() == [1, 2, 0]
+    assert table["rankings"].tolist() == [3] * 3 and table["ranked as by the mean"].tolist() == [0.5] * 3
+
+
+def test_stopped_trainings_are_published_with_their_heads_and_numbers():
+    runs, heads, numbers = (published.table(name) for name in published.STOPPED)
+    assert set(zip(runs["variant"], runs["seed"], strict=True)) == {(v, s) for v in flawed.STOPPED for s in range(3)}
+    assert len(heads) == 24 * len(runs) and len(numbers) == 4 * len(runs) and runs["code"].nunique() == 1
+    there = runs["validation accuracy"] >= runs["until"] - 1e-6
+    assert (there | (runs["epochs trained"] == 50)).all()
+    assert list(runs["variant"][~there]) == ["no BOS, 0 is PAD, as good as D"]  # the notebook says one of D's three
 
 
 # --- the committed tables --------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from dataclasses import asdict
 
 import pandas as pd
 import pytest
@@ -10,6 +11,8 @@ import torch
 from problem1.shared.homework import recipe_rows
 from problem1.shared.storage import model_hash
 from problem2 import flawed, published
+from problem2.dataset import group_by_length, split_items
+from problem2.model import Classifier
 from problem2.train import make_batches
 
 TINY = {"shape": "small", "steps": 2, "evaluate_every": 1, "batch_size": 8}
@@ -62,6 +65,91 @@ def test_a_row_names_its_model_and_the_tables_are_made_of_rows(monkeypatch, tmp_
     assert set(tables["flawed"]) == {*published.table("flawed"), "model", "code"}
     assert list(tables["flawed_evaluated"]) == list(published.table("flawed_evaluated"))
     assert flawed.in_short(*tables.values()).loc[("frozen, learned", 1), 256] == row["rows"][-1]["accuracy"]
+
+
+# --- trainings that die ----------------------------------------------------------------------------------------------
+
+SHORT = {**TINY, "steps": 4, "evaluate_every": 2}
+
+
+def starter(variant, **fields):
+    return flawed.StarterRecipe(**{**flawed.DEAD[variant], **SHORT, **fields})
+
+
+def test_each_change_changes_one_thing():
+    """But for the number of batches in an epoch, which depends on how items are dealt."""
+    base = flawed.DEAD["as handed in, sinusoidal"]
+    for name, fields in flawed.CHANGES.items():
+        recipes = [asdict(flawed.StarterRecipe(**each)) for each in (base, {**base, **fields})]
+        differ = {key for key in recipes[0] if recipes[0][key] != recipes[1][key]}
+        assert len(differ - {"steps", "evaluate_every"}) == (2 if "," in name else 1), name
+
+
+def test_as_handed_in_all_matrices_are_drawn_by_xavier_and_norms_come_last():
+    model = flawed.make_starter(starter("as handed in, learned"))
+    bound = (6 / (100 + 64)) ** 0.5
+    assert 0.99 * bound < model.embedding.weight.abs().max() <= bound
+    assert len(model.positions.table) == 300 and model.positions.table.abs().max() < (6 / (300 + 64)) ** 0.5
+    assert isinstance(model.norm, torch.nn.Identity) and isinstance(model.blocks[0], flawed.PostNormBlock)
+    other = flawed.make_starter(starter("embedding of deviation 1, sinusoidal"))
+    assert 0.9 < other.embedding.weight.std() < 1.1
+
+
+def test_pre_norm_with_dropout_is_the_projects_block_when_it_is_not_training():
+    torch.manual_seed(0)
+    model = flawed.make_starter(starter("pre-norm, sinusoidal")).eval()
+    own = Classifier(**model.shape).eval()
+    own.load_state_dict(model.state_dict())
+    tokens = torch.randint(100, (5, 12))
+    assert torch.allclose(model(tokens).logits, own(tokens).logits, atol=1e-6)
+    assert not torch.allclose(model.train()(tokens).logits, own(tokens).logits, atol=1e-3)
+
+
+def test_a_mixed_batch_has_items_of_several_lengths_and_an_epoch_all_of_them():
+    items = split_items("train")
+    batches = flawed.MixedBatches(items, seed=1, batch_size=64)
+    epoch = [batches(step) for step in range(157)]
+    shown = [tuple(row) for groups in epoch for group in groups for row in group.tokens.tolist()]
+    assert sorted(shown) == sorted(tuple(sequence) for sequence, _ in items)
+    assert len(epoch[0]) > 5 and sum(len(group.tokens) for group in epoch[0]) == 64
+    assert [g.tokens.tolist() for g in batches(157)] != [g.tokens.tolist() for g in epoch[0]]
+
+
+def test_loss_and_accuracy_of_the_batches_are_told_once():
+    loss, told = flawed.watched()
+    torch.manual_seed(0)
+    model = flawed.make_starter(starter("as handed in, none")).eval()
+    groups = list(group_by_length(split_items("train")[:40]).values())
+    value = loss(model, groups).item()
+    logits = torch.cat([model(group.tokens).logits for group in groups])
+    labels = torch.cat([group.is_sorted for group in groups])
+    row = told(model)
+    assert row["training loss"] == pytest.approx(value) and value == pytest.approx(
+        torch.nn.functional.binary_cross_entropy_with_logits(logits, labels.float()).item(), abs=1e-6
+    )
+    assert row["training accuracy"] == ((logits > 0) == labels).double().mean().item()
+    loss(model, groups[:1])
+    assert told(model)["training loss"] != pytest.approx(value, abs=1e-9)
+
+
+def test_a_row_has_every_epoch_and_the_tables_are_made_of_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(flawed, "RESULTS", tmp_path)
+    variant = "batches of one length, sinusoidal"
+    fields = {**flawed.DEAD[variant], **SHORT, "seed": 2}
+    row = flawed.train_and_watch(variant, **fields)
+    assert [each["step"] for each in row["epochs"]] == [2, 4] and row["epochs trained"] == 2
+    assert row["training loss"] == row["epochs"][-1]["training loss"]
+    tables = flawed.dead_tables(pd.DataFrame([{"variant": variant, **fields, **row, "code": "a"}]))
+    assert tuple(tables) == published.DEAD and len(tables["flawed_dead_epochs"]) == 2
+    assert list(tables["flawed_dead_evaluated"]["length"]) == [8, 12, 16, 32, 64, 128, 256]
+
+
+def test_the_published_trainings_are_the_declared_ones():
+    table = published.table("flawed_dead")
+    assert set(zip(table["variant"], table["seed"], strict=True)) == {(v, s) for v in flawed.DEAD for s in range(3)}
+    assert table["code"].nunique() == 1 and (table["epochs trained"] <= flawed.EPOCHS).all()
+    alive = table[table["epochs trained"] < flawed.EPOCHS]
+    assert (alive["test accuracy"] > 0.8).all() and not alive["test constant prediction"].any()
 
 
 # --- the committed tables --------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from problem1.shared.training import Recipe, option, schedule
 @dataclass(frozen=True)
 class OwnRecipe(Recipe):
     homework: bool = option(False, "as the homework")
+    warmup: float = option(0.0, "share of the steps", low=0, high=0.99)
     swap: bool = option(True, "both orders")
 
 
@@ -50,10 +51,10 @@ def scripted(accuracies, seen):
     return validate
 
 
-def train(folder, accuracies=(0.5, 0.9, 0.7), batch=draw, seen=None, **fields):
+def train(folder, accuracies=(0.5, 0.9, 0.7), batch=draw, seen=None, more=(), **fields):
     recipe = OwnRecipe(**{"steps": 6, "evaluate_every": 2, "learning_rate": 0.1, **fields})
     validate = scripted(accuracies, [] if seen is None else seen)
-    return train_as_homework(Line(), recipe, batch, loss, validate, folder, progress=False)
+    return train_as_homework(Line(), recipe, batch, loss, validate, folder, progress=False, **dict(more))
 
 
 def never(*_):
@@ -132,17 +133,42 @@ def test_the_weights_of_the_highest_validation_accuracy_are_kept_the_first_of_eq
 
 def test_it_is_plain_adam_whose_rate_falls_when_the_validation_loss_stands_still(tmp_path):
     """PyTorch's defaults: a tenth, after ten validations that are no better."""
-    model, steps = Line(), 30
-    adam = torch.optim.Adam(model.parameters(), lr=0.1)
+    rates = [0.1 if step < 12 else 0.01 if step < 23 else 0.001 for step in range(30)]
+    found = train(tmp_path, range(30), steps=30, evaluate_every=1, seed=3)
+    check_rates(found, rates)
+
+
+def check_rates(found, rates):
+    """Is `found` what plain Adam makes of a Line with these rates, one for each step?"""
+    model = Line()
+    adam = torch.optim.Adam(model.parameters())
     torch.manual_seed(3)
-    for step in range(steps):
-        adam.param_groups[0]["lr"] = 0.1 if step < 12 else 0.01 if step < 23 else 0.001
+    for step, rate in enumerate(rates):
+        adam.param_groups[0]["lr"] = rate
         adam.zero_grad()
         loss(model, draw(step)).backward()
         adam.step()
-    found = train(tmp_path, range(steps), steps=steps, evaluate_every=1, seed=3)
     for parameter, expected in zip(found.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(parameter, expected)
+
+
+def test_the_plateau_can_be_another_one(tmp_path):
+    plateau = {"factor": 0.5, "patience": 2}
+    found = train(tmp_path, range(9), steps=9, evaluate_every=1, seed=3, more={"plateau": plateau})
+    check_rates(found, [0.1] * 4 + [0.05] * 3 + [0.025] * 2)
+
+
+def test_a_warm_up_raises_the_rate_step_by_step(tmp_path):
+    found = train(tmp_path, range(4), steps=8, evaluate_every=2, seed=3, warmup=0.5)
+    check_rates(found, [0.025, 0.05, 0.075] + [0.1] * 5)
+
+
+def test_a_training_ends_when_it_is_good_enough_and_keeps_every_validation(tmp_path):
+    seen = []
+    model = train(tmp_path, (0.5, 0.8, 0.9, 0.7), seen=seen, steps=8, more={"until": 0.8})
+    assert len(seen) == 2 and equal(model, seen[1])
+    rows = load_tensors(tmp_path / "model.safetensors")[1]["rows"]
+    assert rows == [{"step": 2, "loss": 1.0, "accuracy": 0.5}, {"step": 4, "loss": 1.0, "accuracy": 0.8}]
 
 
 def test_a_finished_run_is_loaded_without_a_step(tmp_path):
