@@ -85,7 +85,7 @@ def test_what_is_said_of_the_reports():
     derived = adder_derivations().iloc[0]["derived"]
     assert f"{derived.replace('%', ' %').replace('  ', ' ')} is a share of the test set" in bullet("Reports")
     verdicts = [verdict for verdict, _ in words.verdicts().values()]
-    assert verdicts.count("True") == 1 and len(verdicts) == len(CLAIMS)
+    assert verdicts.count("true") == 1 and len(verdicts) == len(CLAIMS)
     assert f"Of {len(CLAIMS)} claims in four reports, one holds as it stands" in bullet("Reports")
 
 
