@@ -48,7 +48,7 @@ def ranked_values(
 ) -> Figure:
     """What is left, or lost, without each head, from the largest to the smallest: a line per seed, grey lines for
     reported values. `panels` is [(title, {label: [values of one seed, ...]}, reported values)]."""
-    figure, grid = plt.subplots(1, len(panels), figsize=(WIDTH, 4), layout="constrained", squeeze=False)
+    figure, grid = plt.subplots(1, len(panels), figsize=(WIDTH, 5), layout="constrained", squeeze=False)
     for axes, (title, lines, reported) in zip(grid[0], panels, strict=True):
         for colour, (label, seeds_of_it) in zip(["#0072b2", "#d55e00", "#009e73"], lines.items(), strict=False):
             for number, values in enumerate(seeds_of_it):
@@ -62,7 +62,7 @@ def ranked_values(
         axes.set_ylim(-0.02, None)
         axes.tick_params(labelsize=LETTERS)
         axes.grid(alpha=0.2)
-        axes.legend(fontsize=LETTERS, frameon=False)
+        axes.legend(fontsize=LETTERS, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     figure.suptitle(claim, fontsize=TITLE)
     return figure
 
