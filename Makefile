@@ -5,8 +5,7 @@ READY := .venv/.ready
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1800
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder  # the cells of a notebook stay together
 
-.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks audit handout handout-test grade damage \
-	bench clean
+.PHONY: setup help report test lint types unit nbval nbval-matrix browser-test notebooks audit handout handout-test grade damage bench clean
 
 setup: $(READY)  # install everything into .venv
 

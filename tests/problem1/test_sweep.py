@@ -11,7 +11,6 @@ from dataclasses import asdict
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from problem1 import every_pair, flawed, published, sweep, train
 from problem1.dataset import split_pairs
@@ -293,8 +292,6 @@ def test_the_published_adder_is_the_model_of_its_row(monkeypatch, results, folde
     key = model_hash(model)
     write_json(published.check_file(key, results), {"model": key, "wrong": [], "closest": [[100, 100, 9.5]]})
     monkeypatch.setattr(sweep, "AdderRecipe", functools.partial(AdderRecipe, **TINY))
-    monkeypatch.setattr(sweep, "patch_carries", lambda model: None)
-    monkeypatch.setattr(sweep.plots, "patching", lambda table: Figure())
     before = contents(folder)
     with pytest.raises(UserError, match=r"holds another model than its row .*copy this folder from the machine"):
         sweep.publish_adder(pd.Series({"seed": 1, "model": "of another processor"}), folder)

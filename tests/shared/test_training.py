@@ -490,8 +490,9 @@ def test_one_thread_ends_with_its_block_whatever_happens(two_threads):
 def test_both_panels_of_the_curves_are_labelled_and_show_what_the_log_says(whole):
     rows = whole[1]["rows"]
     left, right = plot_log(whole[1]).axes
-    assert (left.get_title(), left.get_xlabel(), left.get_ylabel()) == ("Loss", "step", "cross-entropy (nats)")
-    assert (right.get_title(), right.get_xlabel(), right.get_ylabel()) == ("Accuracy", "step", "accuracy")
+    assert (left.get_xlabel(), left.get_ylabel()) == ("step", "cross-entropy (nats)")
+    assert (right.get_xlabel(), right.get_ylabel()) == ("step", "accuracy")
+    assert plot_log(whole[1], "What it shows").get_suptitle() == "What it shows"
     shown = {line.get_label(): line.get_xydata().tolist() for axes in (left, right) for line in axes.lines}
     names = ["training loss", "validation loss", "validation free-running accuracy"]
     assert shown == {name: [[row["step"], row[name]] for row in rows] for name in names}

@@ -197,7 +197,8 @@ def test_code_is_hidden_unless_asked_for(words, book_with_code):
             if cell.cell_type == "code" and "explorer" not in cell.metadata.get("tags", []):
                 first, last = squeezed(cell.source)[:40], squeezed(cell.source)[-40:]
                 assert first in shown and last in shown, cell.source
-    assert "importmatplotlib.pyplotasplt" in shown and "importmatplotlib.pyplotasplt" not in words
+    set_up = "adder,log=published.published_adder()"
+    assert set_up in shown and set_up not in words
 
 
 def test_explorers_and_progress_bars_are_left_out(tmp_path):

@@ -82,7 +82,7 @@ def drawn_items(seed: int, size: int, shortest: int, longest: int) -> tuple[tupl
             ordered = list(sequence)
             for _ in range(max(2, length // 3)):
                 i, j = draw.sample(range(length), 2)
-                sequence[i], sequence[j] = sequence[j], sequence[i]
+                sequence[j], sequence[i] = sequence[i], sequence[j]
             if sequence == ordered:
                 sequence[0], sequence[-1] = sequence[-1], sequence[0]
         items.append((sequence, in_order))
