@@ -98,10 +98,11 @@ def answer_rows() -> list[tuple[str, str, int, str]]:
         ),
         (
             "Is that so in every adder?",
-            f"What is said is shared, which head says it mostly is not. With tables (in {(~programs['whole']).sum()} "
-            f"not of self-attention) {(programs['wrong, all'] == 0).sum()} of {len(programs)} get every sum right",
+            f"{len(programs)} adders say the same, not always with the same head. With heads as tables (in "
+            f"{(~programs['whole']).sum()} all but self-attention) {(programs['wrong, all'] == 0).sum()} are right on "
+            "every sum",
             7,
-            "7.-What-is-said-is-shared,-which-head-says-it-mostly-is-not",
+            "7.-Ten-adders-say-the-same,-not-always-with-the-same-head",
         ),
     ]
 

@@ -72,7 +72,7 @@ def answer_rows() -> list[tuple[str, str, str]]:
             "2. Nobody asks the decoder for its first digit",
         ),
         (
-            "A, D: sinusoidal and none do alike, learned otherwise",
+            "A, D: each encoding gives one answer to every long sequence",
             f"Dead trainings: as handed in, **{handed_in['at ln 2'].sum()} of {handed_in['seeds'].sum()}** of ours end "
             "at the loss of guessing",
             "3. These trainings were dead",
@@ -220,9 +220,9 @@ def revived(deaths: pd.DataFrame) -> Markdown:
     changed = deaths[~deaths.index.str.startswith(AS_HANDED_IN)]
     changed = changed[~changed.index.str.contains(", batches")]  # the last is two changes
     named = listing(
-        f"{name.removesuffix(', sinusoidal')} {row['seeds'] - row['at ln 2']}" for name, row in changed.iterrows()
+        f"{name.removesuffix(', sinusoidal')}: {row['seeds'] - row['at ln 2']}" for name, row in changed.iterrows()
     )
-    return Markdown(f"One change revives, of three sinusoidal trainings: {named}.")
+    return Markdown(f"How many of three sinusoidal trainings one change revives: {named}.")
 
 
 def earlier(deaths: pd.DataFrame) -> Markdown:

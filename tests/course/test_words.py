@@ -40,7 +40,7 @@ def deaths():
 
 def test_deaths_and_lives_are_told():
     assert words.stays_dead(deaths()) == "As handed in, 5 of 6 trainings stay at ln 2"
-    assert words.revived(deaths()).data == "One change revives, of three sinusoidal trainings: pre-norm 2."
+    assert words.revived(deaths()).data == "How many of three sinusoidal trainings one change revives: pre-norm: 2."
 
 
 def test_flawless_classifiers_are_right_on_all_four_sets(monkeypatch):
