@@ -112,8 +112,9 @@ def answer_rows() -> list[tuple[str, str, int, str]]:
 
 def learned(log: Log) -> str:
     """Of a training: the claim over its curves."""
-    last = log["rows"][-1]["validation free-running accuracy"]
-    return f"In {log['cpu seconds']:.0f} CPU seconds the adder gets {last:.1%} of the validation sums right"
+    last = log["rows"][-1]
+    share = last["validation free-running accuracy"]
+    return f"After {last['step']:,} steps the adder gets {share:.1%} of the validation sums right"
 
 
 def checked(check: Check) -> Markdown:

@@ -235,11 +235,8 @@ def test_roles_are_told_by_name():
 
 
 def test_training_and_splits_are_told():
-    log = {
-        "cpu seconds": 91.6,
-        "rows": [{"validation free-running accuracy": 0.2}, {"validation free-running accuracy": 1.0}],
-    }
-    assert words.learned(log) == "In 92 CPU seconds the adder gets 100.0% of the validation sums right"
+    rows = [{"step": step, "validation free-running accuracy": share} for step, share in ((400, 0.2), (4_000, 1.0))]
+    assert words.learned({"rows": rows}) == "After 4,000 steps the adder gets 100.0% of the validation sums right"
     text = words.unseen(np.zeros((1_842, 2)), np.zeros((1_870, 2))).data
     assert "1,842 test sums and 1,870 validation sums remain" in text
 
