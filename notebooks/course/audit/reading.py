@@ -99,7 +99,7 @@ def listed(folder: Path) -> Iterator[tuple[File, Path]]:
             found = [entry for entry in found if entry.name == "results"]  # where the assignment wants them
         for entry in found:
             name = prefix + entry.name
-            if entry.name.startswith(".") or entry.name in IGNORED:
+            if entry.name.startswith(".") or entry.name in IGNORED or entry.name.endswith(".egg-info"):
                 continue
             left -= 1
             if left < 0:

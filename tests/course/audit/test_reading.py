@@ -114,3 +114,10 @@ def test_of_a_problem_only_its_results_are_read(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(json.dumps({}))
     assert [file.name for file in read_folder(tmp_path)] == ["problem1/results/a.json", "problem2/c.json"]
+
+
+@pytest.mark.parametrize("name", [".git", "__pycache__", "venv", "site-packages", "small_transformers.egg-info"])
+def test_what_tools_leave_in_a_folder_is_not_looked_at(tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "empty.txt").touch()
+    assert read_folder(tmp_path) == []
