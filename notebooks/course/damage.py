@@ -222,7 +222,9 @@ def odd_name(file: Path, draw: random.Random) -> None:
 @damage
 def many_files(file: Path, draw: random.Random) -> None:
     for number in range(4_000):
-        (file.parent / f"{number}.json").write_bytes(b'{"baseline": 0.5, "enc_L0_H0": 0.4, "val_acc": [0.5, 0.5, 0.5]}')
+        (file.parent / f"more-{number}.json").write_bytes(
+            b'{"baseline": 0.5, "enc_L0_H0": 0.4, "val_acc": [0.5, 0.5, 0.5]}'
+        )
 
 
 @damage
