@@ -323,7 +323,7 @@ def stages(table: pd.DataFrame) -> Markdown:
     return Markdown(
         f"With encoder heads as tables and all others computed {wrong['encoder']:,} sums are wrong, with "
         f"self-attention as tables, too, {wrong['encoder and self']:,}, and with all heads as tables {wrong['all']:,}. "
-        "Variables are chosen on validation sums, too few to see a mistake that comes once in 50,000. Tables of the "
+        "Variables are chosen on validation sums, too few to see so rare a mistake. Tables of the "
         "cross heads mend it: they say what a head says *on average*. Zeros in place of the idle heads, all at once, "
         f"leave {idle['encoder and self']:,} sums wrong while cross heads are computed, and {idle['all']:,} in the "
         "whole program."

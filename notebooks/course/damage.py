@@ -309,7 +309,7 @@ def try_folder(seed: int, parent: Path) -> Outcome:
         files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
         files = [path for path in files if path.suffix != ".png" and path.stat().st_size < 10**7]
         if files:
-            with contextlib.suppress(PermissionError):
+            with contextlib.suppress(PermissionError, IsADirectoryError):  # what an earlier damage left
                 DAMAGES[name](draw.choice(files[:50]), draw)
             outcome.done.append(name)
     before, here = state(parent), state_here()
